@@ -1,0 +1,33 @@
+"""The exceptions a user may meet. Each message gives the name, what was expected, what came, and the way out."""
+
+
+class CaptioningError(Exception):
+    """Base of every error that is the input's fault, not the program's: the commands print it without a traceback."""
+
+
+class ConfigError(CaptioningError):
+    """A setting is unknown, out of range or contradicts another one."""
+
+
+class DataError(CaptioningError):
+    """Captions, splits or ids that can't be read or don't fit together."""
+
+
+class ImageError(CaptioningError):
+    """A file that can't be read as a picture."""
+
+
+class ShapeError(CaptioningError, ValueError):
+    """A tensor whose shape, type or mask is not what the function's docstring asks for."""
+
+
+class StoreError(CaptioningError):
+    """A feature store that is damaged or was made otherwise than this run asks for."""
+
+
+class WeightsError(CaptioningError):
+    """Encoder weights that are missing, damaged or of another network."""
+
+
+class CheckpointError(CaptioningError):
+    """A checkpoint that is damaged, or does not fit the vocabulary, encoder or version at hand."""
