@@ -1,0 +1,110 @@
+"""Which word has which number: fixed when training begins, saved with the model, never rebuilt."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from captioning.errors import CheckpointError, DataError
+
+PAD, START, END, UNKNOWN = 0, 1, 2, 3
+SPECIAL_WORDS = ("<pad>", "<start>", "<end>", "<unk>")
+"""The first four words of every vocabulary, in the order of PAD, START, END, UNKNOWN."""
+
+
+class Vocabulary:
+    """V words in a frozen order; the first four are the special words.
+
+    A caption that spells a special word itself ("<end>") does not get its meaning: the word becomes UNKNOWN.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        if tuple(words[: len(SPECIAL_WORDS)]) != SPECIAL_WORDS:
+            raise DataError(
+                f"vocabulary: expected {', '.join(SPECIAL_WORDS)} as the first words, "
+                f"got {list(words[: len(SPECIAL_WORDS)])}; make one from captions with Vocabulary.build"
+            )
+        repeated = [word for word, count in Counter(words).items() if count > 1]
+        if repeated:
+            raise DataError(f"vocabulary: every word must occur once, but {repeated[:3]} occur more often")
+        self.words: tuple[str, ...] = tuple(words)
+        self._ids = {word: index for index, word in enumerate(self.words) if index >= len(SPECIAL_WORDS)}
+
+    @classmethod
+    def build(
+        cls, captions: Iterable[Sequence[str]], *, minimum_count: int = 5, maximum_size: int | None = None
+    ) -> "Vocabulary":
+        """The words of tokenized training captions, by falling count, then by text.
+
+        `maximum_size` counts the special words too. Give the training split only: words of other splits would
+        leak into the model.
+        """
+        counts = Counter(word for caption in captions for word in caption)
+        frequent = [
+            word for word, count in counts.items() if count >= minimum_count and word not in SPECIAL_WORDS
+        ]
+        frequent.sort(key=lambda word: (-counts[word], word))
+        return cls([*SPECIAL_WORDS, *frequent][:maximum_size])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._ids
+
+    def __getitem__(self, word: str) -> int:
+        """The word's number, UNKNOWN for a word that is not in the vocabulary."""
+        return self._ids.get(word, UNKNOWN)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.words == other.words
+
+    def __hash__(self) -> int:
+        return hash(self.words)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} words, {self.fingerprint()[:12]})"
+
+    def encode(self, words: Iterable[str]) -> list[int]:
+        """START, the words' numbers, END."""
+        return [START, *(self[word] for word in words), END]
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """The words up to END, without START and PAD; UNKNOWN stays visible as its word."""
+        words = []
+        for index in ids:
+            if index == END:
+                break
+            if index not in (START, PAD):
+                words.append(self.words[index])
+        return words
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the words in their order, in hexadecimal: equal only for equal vocabularies."""
+        return hashlib.sha256(json.dumps(self.words).encode()).hexdigest()
+
+    def to_list(self) -> list[str]:
+        """The words in their order, for JSON."""
+        return list(self.words)
+
+    @classmethod
+    def from_list(cls, words: Sequence[str]) -> "Vocabulary":
+        """The vocabulary that `to_list` wrote."""
+        return cls(words)
+
+    def check_same(self, other: "Vocabulary") -> None:
+        """Raises CheckpointError with both sizes and the first word that differs, unless `other` is equal."""
+        if self == other:
+            return
+        pairs = zip(self.words, other.words, strict=False)
+        first = next((index for index, (mine, theirs) in enumerate(pairs) if mine != theirs), None)
+        if first is None:
+            first = min(len(self), len(other))
+        raise CheckpointError(
+            f"vocabulary: the checkpoint has {len(self)} words, the one given has {len(other)}; they differ "
+            f"first at number {first} ({self._quoted(first)} against {other._quoted(first)}). "
+            "Leave the other one out: the checkpoint brings its own."
+        )
+
+    def _quoted(self, index: int) -> str:
+        return f'"{self.words[index]}"' if index < len(self) else "no word"
