@@ -1,0 +1,117 @@
+"""A convolutional network, cut before pooling, as an encoder: its last map is a grid of region vectors."""
+
+from hashlib import sha256
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from captioning.encoders.cut import CutNetwork, check_stage, map_shape
+from captioning.errors import ConfigError, ShapeError
+from captioning.features.image_features import ImageFeatures
+from captioning.features.preprocessing import Preprocessing
+
+
+class GridEncoder(nn.Module):
+    """Pixels to R = rows x columns region vectors of width D: Xu et al. (2015), section 3.1.1.
+
+    Frozen unless `tune_from` names a stage: then that stage and those after it learn. Frozen means weights,
+    buffers and mode: batch-norm and dropout of a frozen stage stay as in evaluation, whatever `train` the
+    parent calls.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        network: CutNetwork,
+        preprocessing: Preprocessing,
+        *,
+        weights_origin: str,
+        tune_from: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.layer = network.layer
+        self.preprocessing = preprocessing
+        self.weights_origin = weights_origin
+        self.tune_from = tune_from
+        self.width, self.rows, self.columns = _grid(name, network, preprocessing.size)
+        # With channels last the convolutions of a CPU take about half the time.
+        self.trunk = network.trunk.to(memory_format=torch.channels_last)
+        self._tuned_modules = _modules_from(network, tune_from)
+        self.requires_grad_(False)
+        for parameter in self.parameters_to_tune():
+            parameter.requires_grad_(True)
+        self.train(self.training)
+
+    def forward(self, pixels: Tensor) -> ImageFeatures:
+        """Regions (B, R, D), row by row, of pixels (B, 3, S, S)."""
+        size = self.preprocessing.size
+        if pixels.dim() != 4 or pixels.shape[1:] != (3, size, size):
+            raise ShapeError(f"pixels: expected (B, 3, {size}, {size}), got {tuple(pixels.shape)}")
+        maps: Tensor = self.trunk(pixels.contiguous(memory_format=torch.channels_last))
+        regions = maps.flatten(2).transpose(1, 2)  # (B, D, rows, columns) -> (B, R, D)
+        return ImageFeatures(regions, self.rows, self.columns)
+
+    def train(self, mode: bool = True) -> Self:
+        """Put the tuned stages, and only them, into training mode (or, with False, into evaluation mode)."""
+        super().train(False)
+        self.training = mode
+        for module in self._tuned_modules:
+            module.training = mode
+        return self
+
+    def parameters_to_tune(self) -> list[nn.Parameter]:
+        """The parameters that learn: those of `tune_from` and of the stages after it; none when frozen."""
+        return [parameter for module in self._tuned_modules for parameter in module.parameters(recurse=False)]
+
+    def fingerprint(self) -> str:
+        """Sha256 of name, layer and weights (buffers included): equal only where the features are."""
+        digest = sha256(f"{self.name}\n{self.layer}\n".encode())
+        for key, tensor in sorted(self.trunk.state_dict().items()):
+            digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        return digest.hexdigest()
+
+    def describe(self) -> str:
+        """One line for a log: what the grid is, where the weights come from, what learns."""
+        grid = f"{self.rows} x {self.columns} x {self.width} from {self.preprocessing.size} px"
+        learns = f"tuned from {self.tune_from}" if self.tune_from else "frozen"
+        return f"encoder {self.name}, layer {self.layer}: {grid}; weights: {self.weights_origin}; {learns}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types from which `rebuild_encoder` makes this encoder again, but for its weights."""
+        return {
+            "name": self.name,
+            "layer": self.layer,
+            "preprocessing": self.preprocessing.to_dict(),
+            "weights_origin": self.weights_origin,
+            "tune_from": self.tune_from,
+        }
+
+
+def _grid(name: str, network: CutNetwork, size: int) -> tuple[int, int, int]:
+    """(D, rows, columns), as the network itself gives them for pictures of `size` pixels."""
+    try:
+        shape = map_shape(network.trunk, size)
+    except (RuntimeError, ValueError, AssertionError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ConfigError(
+            f"encoder {name}: takes no pictures of {size} x {size} pixels ({reason})"
+        ) from error
+    if len(shape) != 4:
+        raise ConfigError(
+            f"encoder {name}, layer {network.layer}: expected a map (B, D, rows, columns), got {tuple(shape)}"
+        )
+    _, width, rows, columns = shape
+    return width, rows, columns
+
+
+def _modules_from(network: CutNetwork, stage: str | None) -> list[nn.Module]:
+    """The modules of `stage` and of all after it; libraries register them in the order of their use."""
+    if stage is None:
+        return []
+    check_stage(stage, network.stages)
+    names = [name for name, _ in network.trunk.named_modules()]
+    modules = [module for _, module in network.trunk.named_modules()]
+    return modules[names.index(network.stages[stage]) :]
