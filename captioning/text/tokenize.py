@@ -1,9 +1,9 @@
 """One tokenizer for training, reward and scoring: the Penn Treebank style of the COCO caption scorer.
 
 Rules are data (`RULES`, tried from the top at each place) and become one regular expression; whatever no rule
-matches (full stops, commas, quotes, dashes) is dropped, as that scorer drops it. Letters become lower case, text
-is brought to NFC, curly apostrophes become straight, and `tokenize(join(words)) == words` for the words that
-`tokenize` gave.
+matches (full stops, commas, quotes, dashes) is dropped, as that scorer drops it. Letters become lower case,
+text is brought to NFC, curly apostrophes become straight, and `tokenize(join(words)) == words` for the words
+that `tokenize` gave.
 
 Differences from that scorer, all deliberate:
 
@@ -107,7 +107,7 @@ _SENTENCE_END = re.compile(
 
 
 class _Spelling(dict[int, str]):
-    """A table for `str.translate`, filled as characters come: foreign punctuation and controls become spaces."""
+    """A table for `str.translate`, filled as characters come; foreign punctuation becomes spaces."""
 
     def __missing__(self, code: int) -> str:
         self[code] = spelled = self._spell(chr(code))
