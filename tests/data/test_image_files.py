@@ -19,11 +19,12 @@ def folder(tmp_path: Path) -> Path:
         "captions.txt",
         "odd [1].jpg",
         "deep/c.jpg",
+        "deep/down/d.jpg",
         "no_suffix",
     ]
     for name in names:
         path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True, parents=True)
         path.write_bytes(b"any content")
     return tmp_path
 
@@ -43,7 +44,8 @@ def test_files_are_taken_whatever_their_suffix_and_each_once(folder: Path) -> No
 
 def test_patterns_match_also_in_folders_below(folder: Path) -> None:
     assert names(find_images([f"{folder}/*.jpg"])) == ["b.jpg", "odd [1].jpg", "webp.jpg"]
-    assert names(find_images([f"{folder}/**/c.*"])) == ["c.jpg"]
+    assert names(find_images([f"{folder}/**/[cd].*"])) == ["c.jpg", "d.jpg"]
+    assert names(find_images([f"{folder}/[d-z]*"])) == ["no_suffix", "odd [1].jpg", "webp.jpg"]
 
 
 def test_a_name_with_brackets_that_exists_is_no_pattern(folder: Path) -> None:
