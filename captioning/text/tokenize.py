@@ -10,6 +10,7 @@ Differences from that scorer, all deliberate:
 - a fraction after a number stays a word of its own (there, both hang together by a non-breaking space);
 - emoji, joined ones whole, and currency signs are kept;
 - runs of `!` and `?`, punctuation of other scripts and the signs of emoticons are dropped;
+- any word keeps its full stop before a comma or semicolon there, here only an abbreviation does;
 - a rule that asks for capitals there holds for both cases here, or for none: `r&b` is one word, `la.` loses
   its full stop;
 - a caption is cut alike whatever comes after it in a file.
@@ -66,32 +67,34 @@ _LETTER = rf"(?:[a-z]|(?!{_SYMBOL})[^\x00-\x7f])"
 _SIGN = rf"(?:[0-9]|{_LETTER})"
 _END = rf"(?!{_SIGN})"
 _PICTURE = rf"{_SYMBOL}[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]*"
-_PART = rf"(?:[dol]'(?={_SIGN}))?{_SIGN}+"
+_PART = rf"(?:[dol]'(?!(?:re|ve|ll){_END})(?={_SIGN}{{2}}))?{_SIGN}+"
 
 
 def _any_of(words: str) -> str:
     return f"(?:{'|'.join(words.split())})"
 
 
+_ASSIMILATED = _any_of(" ".join(first + second for first, second in ASSIMILATIONS.items()))
+
 RULES = {
-    "plain word": rf"(?!{_any_of(' '.join(a + b for a, b in ASSIMILATIONS.items()))}\b)[a-z]+(?=\s|\Z)",
+    "plain word": rf"(?!{_ASSIMILATED}\b)[a-z]+(?!\S)",
     "web address": r"https?://[^\s\"<>|]*[^\s\"<>|'.!?,-]",
-    "mail address": r"[a-z0-9][^\s\"<>|@]*@[^\s\"<>|@.,!?']+(?:\.[^\s\"<>|@.,!?']+)*",
+    "mail address": r"[a-z0-9][^\s\"<>|@]{0,63}@[^\s\"<>|@.,!?']+(?:\.[^\s\"<>|@.,!?']+)*",
     "mark-up": r"</?[a-z][^<>\s]*>",
     "bracket": _any_of(" ".join(BRACKETS.values())),
-    "assimilation": "|".join(rf"{a}(?={b}{_END})" for a, b in ASSIMILATIONS.items()) + rf"|more(?='n{_END})",
-    "negation": rf"n't{_END}|{_LETTER}+?(?=n't{_END})",
+    "assimilation": "|".join(rf"{a}(?={b}{_END})" for a, b in [*ASSIMILATIONS.items(), ("more", "'n")]),
+    "negation": rf"n't{_END}|(?!{_ASSIMILATED}n't){_LETTER}*?(?!n){_LETTER}(?=n't{_END})",
     "clitic": rf"'(?:[smd]|re|ve|ll){_END}",
-    "'tis": rf"'t(?=(?:is|was){_END}|\s|\Z)",
+    "'tis": rf"'t(?=(?:is|was){_END})|(?<!\S)'t(?!\S)",
     "cut in front": rf"'(?:n'|(?:n|em|til|cause|[0-9]0s){_END}|[0-9][0-9](?!'|{_SIGN}))",
     "cut inside": rf"(?:d'ye|c'mon|ol'){_END}|(?<!')\b[yj]'(?={_LETTER}{{2}}|\s|\Z)",
     "abbreviation": rf"{_any_of(ABBREVIATIONS)}\.{_END}|{_any_of(NUMBER_ABBREVIATIONS)}\.(?=\s*[0-9])",
     "initials": rf"[a-z](?:\.[a-z])*\.{_END}",
-    "vowels around an apostrophe": rf"{_LETTER}*[aeiouy]'[aeiou]{_LETTER}*",
-    "letters around an ampersand": r"[a-z]&[a-z]",
+    "vowels around an apostrophe": rf"{_LETTER}+[aeiouy]'[aeiou]{_LETTER}*",
+    "letters around an ampersand": rf"[a-z]&[a-z](?=s?{_END})",
     "slashed": rf"{_SIGN}+(?:-{_LETTER}+){{0,2}}(?:/{_SIGN}+(?:-{_LETTER}+){{0,2}}){{1,2}}",
     "hyphenated": rf"{_PART}(?:-{_PART})+",
-    "number": rf"[-+]?[0-9]+(?:[.,:][0-9]+)+|[-+.,:][0-9]+{_END}",
+    "number": rf"[-+]?[0-9]+(?:[.,:][0-9]+)+|(?<![-+.,:])[-+.,:][0-9]+{_END}",
     "word": rf"{_LETTER}{_SIGN}*(?:[.!?]{_LETTER}{_SIGN}*)+|{_SIGN}+(?:_+{_SIGN}+)+|{_PART}",
     "tag": rf"[#@]{_LETTER}(?:{_SIGN}|_)*",
     "picture": rf"[\U0001f1e6-\U0001f1ff]{{2}}|{_PICTURE}(?:\u200d{_PICTURE})*",
@@ -132,9 +135,10 @@ _BRACKET_SIGNS = {word: bracket for bracket, word in BRACKETS.items()}
 
 def tokenize(caption: str) -> list[str]:
     """The words of a caption, lower case, no punctuation: "A dog's T-shirt." gives a, dog, 's, t-shirt."""
-    text = caption if caption.isascii() else unicodedata.normalize("NFC", caption)
-    text = _SENTENCE_END.sub(" ", text).translate(_SPELLING).lower()
-    return _WORD.findall(text)
+    text = _SENTENCE_END.sub(" ", caption).lower()
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    return _WORD.findall(text.translate(_SPELLING))
 
 
 def join(words: Sequence[str]) -> str:
