@@ -17,15 +17,14 @@ def captioner() -> TextbookCaptioner:
     captioner = TextbookCaptioner(
         vocabulary_size=WORDS, region_width=WIDTH, word_width=3, state_width=11, attention_width=17
     )
-    for parameter in captioner.parameters():
-        parameter.data.mul_(4)  # Sharp enough that captions differ from image to image.
-    captioner.vocabulary.bias.data[END] += 3
+    for parameter in captioner.parameters():  # Sharp enough that hypotheses overtake one another.
+        parameter.data.mul_(4 if parameter.dim() > 1 else 0)
     return captioner.eval()
 
 
 @pytest.fixture
 def regions() -> Tensor:
-    return torch.randn(5, REGIONS, WIDTH, generator=torch.Generator().manual_seed(2))
+    return torch.randn(17, REGIONS, WIDTH, generator=torch.Generator().manual_seed(2))
 
 
 CAPTIONS = torch.tensor(
@@ -41,9 +40,10 @@ LENGTHS = torch.tensor([2, 5, 3, 4, 3])
 
 
 def test_the_reading_is_that_of_each_caption_alone(captioner, regions):
-    together = captioner(regions, CAPTIONS, LENGTHS)
+    together = captioner(regions[:5], CAPTIONS, LENGTHS)
     for row, source in enumerate(together.order.tolist()):
         length = LENGTHS[source]
+        assert together.targets[row].tolist() == CAPTIONS[source, 1:].tolist()
         alone = captioner(
             regions[source : source + 1], CAPTIONS[source : source + 1], LENGTHS[source : source + 1]
         )
@@ -58,14 +58,14 @@ def test_pads_change_neither_loss_nor_gradient(captioner, regions):
     gradients = []
     for captions in (CAPTIONS, padded):
         captioner.zero_grad()
-        captioner.loss(regions, captions, LENGTHS).backward()
+        captioner.loss(regions[:5], captions, LENGTHS).backward()
         gradients.append([parameter.grad.clone() for parameter in captioner.parameters()])
     for one, other in zip(*gradients, strict=True):
         assert torch.equal(one, other)
 
 
 def test_the_loss_is_the_mean_over_words_and_the_penalty_over_regions(captioner, regions):
-    reading = captioner(regions, CAPTIONS, LENGTHS)
+    reading = captioner(regions[:5], CAPTIONS, LENGTHS)
     words = [
         F.cross_entropy(reading.logits[row, time], reading.targets[row, time])
         for row, length in enumerate(reading.lengths)
@@ -74,11 +74,13 @@ def test_the_loss_is_the_mean_over_words_and_the_penalty_over_regions(captioner,
     assert len(words) == LENGTHS.sum()
     missed = [(1 - image.sum()) ** 2 for row in reading.weights for image in row.T]
     expected = torch.stack(words).mean() + 0.3 * torch.stack(missed).mean()
-    torch.testing.assert_close(captioner.loss(regions, CAPTIONS, LENGTHS, penalty=0.3), expected)
+    torch.testing.assert_close(captioner.loss(regions[:5], CAPTIONS, LENGTHS, penalty=0.3), expected)
 
 
 @pytest.mark.parametrize("beam_size", [1, 3, 5])
-def test_the_beam_reports_what_teacher_forcing_gives(captioner, regions, beam_size):
+@pytest.mark.parametrize(("end_bias", "ends"), [(-9.0, False), (2.0, True)])
+def test_the_beam_reports_what_teacher_forcing_gives(captioner, regions, beam_size, end_bias, ends):
+    captioner.vocabulary.bias.data[END] += end_bias
     finished = []
     for image in regions:
         caption = captioner.beam_search(image, start=START, end=END, beam_size=beam_size, maximum_length=9)
@@ -88,10 +90,11 @@ def test_the_beam_reports_what_teacher_forcing_gives(captioner, regions, beam_si
         assert caption.score == pytest.approx(log_probabilities.sum().item(), abs=1e-4)
         torch.testing.assert_close(caption.weights, reading.weights[0], atol=1e-5, rtol=1e-4)
         finished.append(caption.finished)
-    assert any(finished)
+    assert any(finished) == ends
 
 
 def test_a_beam_of_one_takes_the_likeliest_word(captioner, regions):
+    captioner.vocabulary.bias.data[END] += 2
     for image in regions:
         words = [START]
         while len(words) < 10 and words[-1] != END:
