@@ -1,0 +1,33 @@
+"""Caption files in JSON: what is read must have the form that its reader expects."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from captioning.data.files import read_text
+from captioning.errors import DataError
+
+
+def read_images(path: Path) -> dict[str, Any]:
+    """The object in a JSON file, which has a list of objects under "images"."""
+    try:
+        content = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}, line {error.lineno}: expected JSON, got {error.msg}") from None
+    take(content, "images", list, where=str(path))
+    return dict(content)
+
+
+def take(values: Any, key: str, kind: type, *, where: str) -> Any:
+    """values[key], which must be there and of that kind."""
+    if not isinstance(values, dict) or not isinstance(values.get(key), kind):
+        found = f"{type(values[key]).__name__}" if isinstance(values, dict) and key in values else "none"
+        raise DataError(f"{where}: expected {key!r} as {kind.__name__}, got {found}")
+    return values[key]
+
+
+def as_id(value: Any, *, where: str) -> str:
+    """An id as text; "007" stays what it is."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise DataError(f"{where}: expected an id as number or text, got {value!r}")
+    return str(value)
