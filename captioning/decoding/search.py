@@ -1,0 +1,18 @@
+"""The settings of a search, without torch: configs, checkpoints and results hold them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Search:
+    """How captions are searched at test time; stored with the model and printed with every result."""
+
+    beam_size: int = 5
+    """Hypotheses kept an image; 1 is greedy."""
+    maximum_length: int = 30
+    """Choices at most, the end of the caption being one."""
+    minimum_length: int = 0
+    """Words at least."""
+    ranking: Literal["none", "average", "wu"] = "average"
+    """Finished captions are compared by their sum, their mean a word, or Wu's length penalty."""

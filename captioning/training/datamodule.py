@@ -1,0 +1,57 @@
+"""The LightningDataModule: batches of the training and validation pictures, dealt out to all processes."""
+
+from dataclasses import dataclass
+
+import pytorch_lightning as pl
+from torch.utils.data import DataLoader
+
+from captioning.data.batch import CaptionBatch
+from captioning.data.dataset import CaptionDataset, make_loader
+from captioning.data.sampler import EvaluationSampler, TrainingSampler
+
+
+@dataclass(frozen=True)
+class LoaderSettings:
+    """How batches are made."""
+
+    batch_size: int = 32
+    """Images in a training step of one process."""
+    evaluation_batch_size: int = 64
+    """Images decoded at once."""
+    workers: int = 0
+    """Processes that read ahead."""
+    seed: int = 0
+    """Sets the batches of every epoch."""
+
+
+class CaptionDataModule(pl.LightningDataModule):
+    """Training batches shuffled by (seed, epoch), validation images exactly once over all processes."""
+
+    def __init__(self, train: CaptionDataset, validation: CaptionDataset, settings: LoaderSettings) -> None:
+        super().__init__()
+        self.train, self.validation, self.settings = train, validation, settings
+
+    def train_dataloader(self) -> DataLoader[CaptionBatch]:
+        """Every training image once an epoch; Lightning tells the sampler which epoch it is."""
+        rank, world_size = self._place()
+        sampler = TrainingSampler(
+            self.train.lengths,
+            batch_size=self.settings.batch_size,
+            seed=self.settings.seed,
+            rank=rank,
+            world_size=world_size,
+        )
+        return make_loader(self.train, sampler, workers=self.settings.workers, pin_memory=self._on_gpu())
+
+    def val_dataloader(self) -> DataLoader[CaptionBatch]:
+        """Every validation image once."""
+        rank, world_size = self._place()
+        size = self.settings.evaluation_batch_size
+        sampler = EvaluationSampler(len(self.validation), batch_size=size, rank=rank, world_size=world_size)
+        return make_loader(self.validation, sampler, workers=self.settings.workers, pin_memory=self._on_gpu())
+
+    def _place(self) -> tuple[int, int]:
+        return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
+
+    def _on_gpu(self) -> bool:
+        return self.trainer is not None and self.trainer.strategy.root_device.type == "cuda"

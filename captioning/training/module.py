@@ -1,0 +1,158 @@
+"""The LightningModule: it drives a captioner and an objective, and holds no maths of its own."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+import torch.distributed as distributed
+from torch import Tensor
+from torch.optim import Optimizer
+
+from captioning.captioner import Captioner
+from captioning.data.batch import CaptionBatch
+from captioning.decoders.scheduled_sampling import ScheduledSampling
+from captioning.decoding.search import Search
+from captioning.metrics import Scorer
+from captioning.text.tokenize import join
+from captioning.training.objectives import CrossEntropy, Loss
+from captioning.training.optimizers import make_optimizer, make_schedules
+from captioning.training.settings import OptimizerSettings, SamplingSettings
+
+VALIDATION_METRICS = ("BLEU-1", "BLEU-4", "ROUGE-L", "CIDEr-D")
+
+
+class CaptioningModule(pl.LightningModule):
+    """Training and validation of a captioner.
+
+    A batch's loss is a sum; once the optimizer step is complete, gradients are divided by the captions (or words) of
+    the whole step: all accumulated batches, all processes. Validation decodes freely, each image once, and scores
+    the captions with the metrics of `captioning evaluate`; what is watched is never computed on teacher-forced words.
+    """
+
+    def __init__(
+        self,
+        captioner: Captioner,
+        objective: CrossEntropy,
+        *,
+        optimizer: OptimizerSettings,
+        references: Mapping[str, Sequence[str]],
+        validation_search: Search,
+        monitor: str = "CIDEr-D",
+        sampling: SamplingSettings | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.captioner = captioner
+        self.objective = objective
+        self.optimizer_settings = optimizer
+        self.scorer = Scorer(references, metrics=VALIDATION_METRICS)
+        self.validation_search = validation_search
+        self.monitor = monitor
+        self.sampling = sampling or SamplingSettings()
+        self.seed = seed
+        self.predictions: dict[str, str] = {}
+        self._step_count = 0
+        self._nats, self._words = 0.0, 0
+
+    # Training
+
+    def training_step(self, batch: CaptionBatch, batch_index: int) -> Tensor:
+        """The batch's summed loss; its gradient is divided in `on_before_optimizer_step`."""
+        loss = self._loss(batch, self._scheduled_sampling())
+        self._step_count += loss.count
+        self._log_training(loss)
+        return loss.total
+
+    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
+        """Divide the gradients by the count of the whole step.
+
+        Lightning has divided by the number of accumulated batches, and a distributed strategy by the number of
+        processes; both are undone, so that the count alone remains.
+        """
+        count = torch.tensor(float(self._step_count), device=self.device)
+        if self.trainer.world_size > 1:
+            distributed.all_reduce(count)
+        scale = self.trainer.accumulate_grad_batches * self.trainer.world_size / max(count.item(), 1.0)
+        gradients = [each.grad for each in self.parameters() if each.grad is not None]
+        torch._foreach_mul_(gradients, scale)
+        self._step_count = 0
+
+    def _loss(self, batch: CaptionBatch, sampling: ScheduledSampling | None = None) -> Loss:
+        features = self.captioner.features(batch)
+        reading = self.captioner.decoder(features, batch.inputs, batch.is_word, sampling)
+        return self.objective(reading, batch, features)
+
+    def _scheduled_sampling(self) -> ScheduledSampling | None:
+        if self.sampling.probability == 0:
+            return None
+        steps = self.sampling.epochs * max(self.trainer.num_training_batches, 1)
+        probability = self.sampling.probability * min(1.0, self.global_step / max(steps, 1))
+        generator = torch.Generator(self.device)
+        # A fresh seed for each step and process: a resumed run draws what an unbroken one would.
+        generator.manual_seed(hash((self.seed, self.global_step, self.global_rank)) % 2**63)
+        return ScheduledSampling(probability, generator)
+
+    def _log_training(self, loss: Loss) -> None:
+        values = {
+            "train/loss": loss.total.detach() / max(loss.count, 1),
+            "train/nats_per_word": loss.nats / max(loss.words, 1),
+            "train/penalty": loss.penalty / max(loss.captions, 1),
+        }
+        self.log_dict(values, batch_size=max(loss.captions, 1), on_step=True, on_epoch=False)
+        self.log("nats", values["train/nats_per_word"], prog_bar=True, logger=False, batch_size=1)
+
+    # Validation
+
+    def on_validation_epoch_start(self) -> None:
+        """Forget the last validation's captions."""
+        self.predictions = {}
+        self._nats, self._words = 0.0, 0
+
+    def validation_step(self, batch: CaptionBatch, batch_index: int) -> None:
+        """Caption the images freely; the nats of their true captions are logged beside, not watched."""
+        loss = self._loss(batch)
+        self._nats += loss.nats
+        self._words += loss.words
+        hypotheses = self.captioner.search(self.captioner.features(batch), self.validation_search)
+        for image_id, (best, *_) in zip(batch.image_ids, hypotheses, strict=True):
+            self.predictions[image_id] = join(self.captioner.vocabulary.decode(best.words))
+
+    def on_validation_epoch_end(self) -> None:
+        """Score the captions of all processes, each image once. The trial pass before training leaves no trace."""
+        self.predictions, nats, words = self._gather()
+        if self.trainer.sanity_checking:
+            return
+        values = self.scorer.score(self.predictions).corpus
+        self.log_dict({f"validation/{name}": value for name, value in values.items()}, sync_dist=False)
+        self.log("validation/nats_per_word", nats / max(words, 1), sync_dist=False)
+        self.log(self.monitor, values[self.monitor], prog_bar=True, logger=False, sync_dist=False)
+
+    def _gather(self) -> tuple[dict[str, str], float, int]:
+        own = (self.predictions, self._nats, self._words)
+        if self.trainer.world_size == 1:
+            return own
+        parts: list[Any] = [None] * self.trainer.world_size
+        distributed.all_gather_object(parts, own)
+        merged = {
+            image_id: caption for predictions, _, _ in parts for image_id, caption in predictions.items()
+        }
+        return merged, sum(part[1] for part in parts), sum(part[2] for part in parts)
+
+    # Optimization
+
+    def configure_optimizers(self) -> tuple[list[Optimizer], list[dict[str, Any]]]:
+        """One optimizer, a schedule by steps, and for `plateau` its reductions at each validation."""
+        settings = self.optimizer_settings
+        optimizer = make_optimizer(
+            settings,
+            decoder=self.captioner.decoder.parameters(),
+            encoder=self.captioner.encoder.parameters(),
+        )
+        schedules = make_schedules(
+            optimizer,
+            settings,
+            total_steps=int(self.trainer.estimated_stepping_batches),
+            monitor=f"validation/{self.monitor}",
+        )
+        return [optimizer], schedules
