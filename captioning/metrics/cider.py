@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 from captioning.errors import DataError
@@ -84,7 +84,7 @@ class Vector(NamedTuple):
     norms: list[float]
     """Euclidean norm of the part of 1-, 2-, 3- and 4-grams."""
     length: int
-    """Bigrams, as the COCO scorer measures length: no word and one word are equally long."""
+    """Words of the caption."""
 
 
 def vector(caption: Caption, frequencies: DocumentFrequencies) -> Vector:
@@ -96,7 +96,7 @@ def vector(caption: Caption, frequencies: DocumentFrequencies) -> Vector:
     for ngram, count in counted.ngrams.items():
         weights[ngram] = weight = count * known.get(ngram, unknown)
         squares[len(ngram) - 1] += weight * weight
-    return Vector(weights, [math.sqrt(square) for square in squares], max(0, len(counted.words) - 1))
+    return Vector(weights, [math.sqrt(square) for square in squares], len(counted.words))
 
 
 def similarity(caption: Vector, reference: Vector, *, clip: bool, sigma: float) -> float:
@@ -132,7 +132,8 @@ class Cider:
         """
         self.references = references
         self.frequencies = frequencies or DocumentFrequencies.of(references.values())
-        self._vectors = lru_cache(maxsize=keep)(self._reference_vectors)
+        self._keep = keep
+        self._kept: dict[Any, list[Vector]] = {}
 
     def score(self, captions: Mapping[Any, Caption]) -> dict[Any, float]:
         """The score of each image's tokenized caption; the corpus has their mean."""
@@ -141,12 +142,16 @@ class Cider:
     def score_one(self, image: Hashable, caption: Caption) -> float:
         """The score of one tokenized caption against the references of `image`."""
         mine = vector(caption, self.frequencies)
-        others = self._vectors(image)
+        others = self._reference_vectors(image)
         total = sum(similarity(mine, other, clip=self.clip, sigma=self.sigma) for other in others)
         return SCALE * total / (LONGEST * len(others))
 
     def _reference_vectors(self, image: Hashable) -> list[Vector]:
-        return [vector(caption, self.frequencies) for caption in self.references[image]]
+        if image not in self._kept:
+            if len(self._kept) >= self._keep:
+                del self._kept[next(iter(self._kept))]  # the oldest
+            self._kept[image] = [vector(caption, self.frequencies) for caption in self.references[image]]
+        return self._kept[image]
 
 
 class CiderD(Cider):

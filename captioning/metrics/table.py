@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from captioning.metrics.suite import Scores
 
-CONVENTION = "All values x100, as papers print them; CIDEr runs to 1000 so, the others to 100."
+CONVENTION = "BLEU, METEOR and ROUGE-L in percent; CIDEr from 0 to 10 (x100 gives what most papers print)."
 """Belongs beside every table that `score_table` makes."""
 
 
 def score_table(runs: Mapping[str, Scores], *, title: str = "") -> str:
-    """One row a run, one column a metric, values times 100; "n/a" where a metric is unavailable.
+    """One row a run, one column a metric; "n/a" where a metric is unavailable.
 
     The reason of each "n/a" and the convention stand below the table. Bars and line breaks in names are
     escaped, so that every row has the same cells.
@@ -46,4 +46,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _cell(scores: Scores, metric: str) -> str:
-    return f"{100 * scores.corpus[metric]:.2f}" if metric in scores.corpus else "n/a"
+    if metric not in scores.corpus:
+        return "n/a"
+    value = scores.corpus[metric]
+    return f"{value:.4f}" if metric.startswith("CIDEr") else f"{100 * value:.2f}"

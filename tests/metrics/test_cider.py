@@ -49,7 +49,7 @@ def test_value_by_hand() -> None:
     # the cosine of words 1 / (sqrt 2 sqrt 2) and no pair in common.
     references = {1: [["x", "y"]], 2: [["v", "w"]]}
     assert CiderD(references).score_one(1, ["x", "z"]) == pytest.approx(10 / 4 / 2)
-    # "x z q": the cosine of words 1 / (sqrt 3 sqrt 2), one bigram more than the reference has
+    # "x z q": the cosine of words 1 / (sqrt 3 sqrt 2), one word more than the reference has
     expected = 10 / 4 / math.sqrt(6) * math.exp(-1 / 72)
     assert CiderD(references).score_one(1, ["x", "z", "q"]) == pytest.approx(expected)
     assert CiderPlain(references).score_one(1, ["x", "z", "q"]) == pytest.approx(10 / 4 / math.sqrt(6))
@@ -111,7 +111,9 @@ def test_an_end_word_punishes_captions_that_break_off() -> None:
 
 def test_few_kept_references_change_no_value() -> None:
     captions = {image: texts[0] for image, texts in REFERENCES.items()}
-    assert CiderD(REFERENCES, keep=1).score(captions) == CiderD(REFERENCES).score(captions)
+    few = CiderD(REFERENCES, keep=1)
+    assert few.score(captions) == few.score(captions) == CiderD(REFERENCES).score(captions)
+    assert pickle.loads(pickle.dumps(few)).score(captions) == few.score(captions)
 
 
 def test_counted_captions_are_taken_as_they_are() -> None:

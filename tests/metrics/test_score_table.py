@@ -27,7 +27,7 @@ def test_names_come_back_and_numbers_keep_their_columns() -> None:
     assert {len(row) for row in (heading, rule, *rows)} == {3}
     assert [row[0] for row in rows] == NAMES
     assert [float(row[1]) for row in rows] == pytest.approx([1, 2, 3, 4, 5])
-    assert {row[2] for row in rows} == {"150.00"}
+    assert {row[2] for row in rows} == {"1.5000"}
 
 
 def test_unavailable_metrics_are_shown_with_their_reason() -> None:

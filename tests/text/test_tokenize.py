@@ -1,8 +1,10 @@
 """The tokenizer: the COCO scorer's cuts, and what that scorer gets wrong for people (cases H16, H19, H23)."""
 
+import itertools
 import json
 import os
 import random
+import string
 import unicodedata
 from pathlib import Path
 
@@ -100,6 +102,7 @@ def test_punctuation_alone_is_no_word(caption: str) -> None:
 
 def test_line_breaks_marks_and_bars_shift_nothing() -> None:
     assert tokenize("\ufeffa cat\r\non a\u00a0mat\u200b") == ["a", "cat", "on", "a", "mat"]
+    assert tokenize("a car\u00adpet") == ["a", "carpet"]
     assert tokenize("two ||| dogs") == ["two", "|", "|", "|", "dogs"]
 
 
@@ -132,6 +135,12 @@ SPLINTERS += [
 ]
 
 
+@pytest.mark.parametrize("caption", ["gonnan't’y", "y’I", "onn't", "'t'is", "a.’n", "j'ai", "ol'no. 5"])
+def test_words_cut_from_one_another_stay_cut(caption: str) -> None:
+    words = tokenize(caption)
+    assert tokenize(join(words)) == words
+
+
 @given(st.lists(st.sampled_from(SPLINTERS), max_size=9).map("".join))
 def test_tokenizing_twice_changes_nothing(caption: str) -> None:
     words = tokenize(caption)
@@ -154,6 +163,15 @@ def test_real_captions_survive_being_joined() -> None:
     for caption in random.Random(7).sample(real_captions(), 5000):
         words = tokenize(caption)
         assert tokenize(join(words)) == words
+
+
+@pytest.mark.java
+def test_abbreviations_are_those_of_the_java_tokenizer(tmp_path: Path) -> None:
+    letters = string.ascii_lowercase
+    words = {"".join(word) for length in (2, 3) for word in itertools.product(letters, repeat=length)}
+    words |= set(ABBREVIATIONS.split()) | {"calm", "main", "road", "avenue", "street", "photo", "prop"}
+    captions = [f"x {word}. y" for word in sorted(words)]
+    assert coco_tokens(captions, tmp_path) == [tokenize(caption) for caption in captions]
 
 
 @pytest.mark.shared
