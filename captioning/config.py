@@ -188,8 +188,8 @@ class TrainerConfig:
 class TrainingConfig:
     """A whole training run."""
 
-    name: str = "captioner"
-    """The run's folder is output/name; a plain name that is taken gets a number."""
+    name: str | None = None
+    """The run's folder is output/name; null: captioner, or captioner-2, ... where that is taken."""
     output: str = "runs"
     """Where run folders lie."""
     overwrite: bool = False

@@ -71,7 +71,7 @@ class SampleSheet(Callback):
                 words=caption.words,
                 maps=caption.maps,
                 placement=caption.placement,
-                log_probabilities=caption.log_probabilities,
+                log_probabilities=caption.log_probabilities[: len(caption.words)],
                 references=picture.references,
             )
             for picture, caption in zip(self.pictures, captions, strict=True)

@@ -35,6 +35,7 @@ class CaptioningModule(pl.LightningModule):
         captioner: Captioner,
         objective: CrossEntropy,
         *,
+        description: Mapping[str, Any],
         optimizer: OptimizerSettings,
         references: Mapping[str, Sequence[str]],
         validation_search: Search,
@@ -42,8 +43,10 @@ class CaptioningModule(pl.LightningModule):
         sampling: SamplingSettings | None = None,
         seed: int = 0,
     ) -> None:
+        """`description`: what `captioning.checkpoint.load` needs to rebuild the captioner, in plain types."""
         super().__init__()
         self.captioner = captioner
+        self.description = dict(description)
         self.objective = objective
         self.optimizer_settings = optimizer
         self.scorer = Scorer(references, metrics=VALIDATION_METRICS)
@@ -139,7 +142,11 @@ class CaptioningModule(pl.LightningModule):
         }
         return merged, sum(part[1] for part in parts), sum(part[2] for part in parts)
 
-    # Optimization
+    # Checkpoints and optimization
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Put everything into the checkpoint that is needed to rebuild the captioner; plain types only."""
+        checkpoint["captioner"] = self.description
 
     def configure_optimizers(self) -> tuple[list[Optimizer], list[dict[str, Any]]]:
         """One optimizer, a schedule by steps, and for `plateau` its reductions at each validation."""

@@ -1,0 +1,31 @@
+# Two commands on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# The real data that some tests read, where a folder `shared` lies beside the project's.
+export CAPTIONING_SHARED ?= $(wildcard $(abspath ../shared))
+
+.PHONY: demo test setup clean
+
+demo: $(VENV)/.demo
+	$(BIN)/captioning demo
+
+test: $(VENV)/.dev
+	$(BIN)/python scripts/check.py
+
+setup: $(VENV)/.dev
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.demo: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

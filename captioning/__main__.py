@@ -1,0 +1,7 @@
+"""`python -m captioning`."""
+
+import sys
+
+from captioning.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,65 @@
+"""Flags and YAML files from the dataclasses of `captioning.config`."""
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import NoReturn
+
+from jsonargparse import ActionConfigFile, ArgumentParser, set_parsing_settings
+
+from captioning.config import TrainingConfig
+from captioning.errors import ConfigError
+
+set_parsing_settings(docstring_parse_attribute_docstrings=True)
+
+
+class OneLineParser(ArgumentParser):
+    """A parser whose complaint is one line with the nearest known setting."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Raise ConfigError instead of printing the usage and exiting."""
+        raise ConfigError(_one_line(message, sorted(self.known_settings()))) from ex
+
+    def known_settings(self) -> set[str]:
+        """All dotted names."""
+        return {action.dest for action in self._actions if action.dest not in ("help", "print_config")}
+
+
+def training_parser(prog: str) -> OneLineParser:
+    """Every field of TrainingConfig as a flag and as a YAML key; --config FILE and --print_config."""
+    parser = OneLineParser(
+        prog=prog,
+        description="Train a captioner. Settings come from --config FILE (YAML); flags with dots override them, "
+        "such as --model.attention.score dot --trainer.max_epochs 3.",
+    )
+    parser.add_argument("--config", action=ActionConfigFile, help="A YAML file of settings, such as configs/*.yaml.")
+    parser.add_class_arguments(TrainingConfig)
+    return parser
+
+
+def parse_training_config(arguments: Sequence[str], *, prog: str) -> TrainingConfig:
+    """The settings of a call. Raises ConfigError for an unknown name or a value of the wrong kind."""
+    parser = training_parser(prog)
+    values = parser.instantiate(parser.parse_args(list(arguments))).as_dict()
+    values.pop("config", None)
+    return TrainingConfig(**values)
+
+
+def _one_line(message: str, known: list[str]) -> str:
+    line = " ".join(message.split())
+    line = re.sub(r"an? typing\.Literal\[([^]]*)\]", lambda found: "one of " + found[1].replace("'", ""), line)
+    line = re.sub(r"an? <class '(\w+)'>", r"\1", line)
+    name = _unknown_name(line)
+    near = get_close_matches(name, known, n=1, cutoff=0.5) if name else []
+    return f"{line}; did you mean {near[0]}?" if near else line
+
+
+def _unknown_name(line: str) -> str:
+    """The dotted name that the complaint is about, if it is about an unknown one."""
+    if flag := re.search(r"unrecognized arguments?: --([\w.]+)", line, re.IGNORECASE):
+        return flag[1]
+    if key := re.search(r"Group '([\w.]+)' does not accept option '([\w.]+)'", line):
+        return f"{key[1]}.{key[2]}"
+    if key := re.search(r"[Kk]ey [\"']([\w.]+)[\"'] is not expected|does not accept option '([\w.]+)'", line):
+        return key[1] or key[2]
+    return ""

@@ -1,0 +1,89 @@
+"""A captioner on captioned images: free-running captions, and the metrics of the whole set."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from captioning.captioner import Captioner
+from captioning.data.dataset import CaptionDataset, make_loader
+from captioning.data.records import CaptionSet
+from captioning.data.sampler import EvaluationSampler
+from captioning.data.sources import Pictures
+from captioning.decoding.search import Search
+from captioning.errors import DataError
+from captioning.metrics import DEFAULT, Scores, score
+from captioning.metrics.results import captions_by_image
+from captioning.text.tokenize import join
+
+REPORTED = (*DEFAULT, "BLEU-1-no-penalty", "BLEU-2-no-penalty", "BLEU-3-no-penalty", "BLEU-4-no-penalty")
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """One caption an image."""
+
+    captions: dict[str, str]
+    """image_id -> caption."""
+    unfinished: int
+    """How many were cut off at the longest length."""
+
+
+def predict(
+    captioner: Captioner,
+    captions: CaptionSet,
+    pictures: Pictures,
+    *,
+    search: Search | None = None,
+    batch_size: int = 64,
+    progress: Callable[[int, int], None] | None = None,
+) -> Predictions:
+    """Caption every image once."""
+    dataset = CaptionDataset(captions, captioner.vocabulary, pictures)
+    loader = make_loader(dataset, EvaluationSampler(len(dataset), batch_size=batch_size))
+    said: dict[str, str] = {}
+    unfinished = 0
+    for batch in loader:
+        features = captioner.features(batch.to(captioner.device))
+        for image_id, (best, *_) in zip(
+            batch.image_ids, captioner.search(features, search or captioner.default_search), strict=True
+        ):
+            said[image_id] = join(captioner.vocabulary.decode(best.words))
+            unfinished += not best.finished
+        if progress is not None:
+            progress(len(said), len(dataset))
+    return Predictions(said, unfinished)
+
+
+def score_predictions(predictions: Mapping[str, str], captions: CaptionSet) -> Scores:
+    """The metrics of the whole set, BLEU with and without brevity penalty; each image once."""
+    return score(predictions, captions.references, metrics=REPORTED)
+
+
+def write_predictions(path: Path, predictions: Mapping[str, str]) -> None:
+    """COCO results JSON, which any public scorer reads."""
+    rows = [{"image_id": image_id, "caption": caption} for image_id, caption in predictions.items()]
+    path.write_text(json.dumps(rows, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def read_predictions(path: Path) -> dict[str, str]:
+    """The inverse of `write_predictions`; ids as text. Raises DataError."""
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: expected COCO results JSON ({error})") from error
+    if not isinstance(rows, list):
+        raise DataError(f"{path}: expected a list of image_id and caption, got a {type(rows).__name__}")
+    return {str(image_id): caption for image_id, caption in captions_by_image(rows).items()}
+
+
+def search_details(search: Search) -> dict[str, Any]:
+    """What a reader must know of how captions were searched, in plain types."""
+    return {**asdict(search), "test_time_rule": "expected context (soft attention)"}
+
+
+def write_scores(path: Path, scores: Scores, *, details: Mapping[str, Any]) -> None:
+    """The corpus values with all that a reader must know to compare them."""
+    content = {"scores": scores.corpus, "unavailable": scores.unavailable, **details}
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,83 @@
+"""The CNN runs once a picture: fill a feature store from picture files."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from captioning.captioner import evaluation_mode
+from captioning.data.images import load_image
+from captioning.data.records import CaptionedImage
+from captioning.data.transforms import ImageTransform
+from captioning.encoders.grid import GridEncoder
+from captioning.features.image_features import ImageFeatures
+from captioning.features.store import FeatureStore, StoreKey
+from captioning.features.store_writer import write_store
+
+PLAIN, MIRROR = "plain", "mirror"
+LOADING_THREADS = 4  # Decoding a picture lets go of the interpreter's lock.
+
+
+def store_key(encoder: GridEncoder, *, mirror: bool = False, dtype: str = "float16") -> StoreKey:
+    """What the features of this encoder depend on."""
+    return StoreKey(
+        encoder=encoder.name,
+        weights=encoder.fingerprint(),
+        layer=encoder.layer,
+        preprocessing=encoder.preprocessing.to_dict(),
+        views=(PLAIN, MIRROR) if mirror else (PLAIN,),
+        dtype=dtype,
+    )
+
+
+def store_folder(cache: Path, key: StoreKey, images: Sequence[CaptionedImage]) -> Path:
+    """Where a cache keeps the store of these pictures: one folder a key and place of the pictures.
+
+    The place counts, since two sets may have pictures of one name.
+    """
+    places = sorted({str(image.path.resolve().parent) for image in images})
+    name = sha256("\n".join([key.fingerprint(), *places]).encode()).hexdigest()
+    return cache / f"{key.encoder.replace('/', '-')}-{name[:12]}"
+
+
+def extract_features(
+    encoder: GridEncoder,
+    images: Sequence[CaptionedImage],
+    folder: Path,
+    *,
+    mirror: bool = False,
+    dtype: str = "float16",
+    batch_size: int = 32,
+    progress: Callable[[int, int], None] | None = None,
+) -> FeatureStore:
+    """Make the store of these pictures in `folder`, or go on where an earlier run was stopped.
+
+    Raises ImageError for a picture that can't be read; what was encoded before it stays.
+    """
+    paths = {image.image_id: image.path for image in images}
+    key = store_key(encoder, mirror=mirror, dtype=dtype)
+    produce = partial(_encode, encoder, paths, batch_size, mirror)
+    return write_store(folder, key, list(paths), produce, progress=progress)
+
+
+def _encode(
+    encoder: GridEncoder, paths: dict[str, Path], batch_size: int, mirror: bool, image_ids: Sequence[str]
+) -> Iterator[tuple[Sequence[str], Sequence[ImageFeatures]]]:
+    device = next(encoder.parameters()).device
+    with ThreadPoolExecutor(LOADING_THREADS) as pool:
+        load = partial(_pixels, ImageTransform(encoder.preprocessing))
+        chunks = [image_ids[start : start + batch_size] for start in range(0, len(image_ids), batch_size)]
+        ahead = [pool.submit(load, paths[image_id]) for image_id in chunks[0]]
+        for chunk, following in zip(chunks, [*chunks[1:], []], strict=True):
+            waiting, ahead = ahead, [pool.submit(load, paths[image_id]) for image_id in following]
+            pixels = torch.stack([future.result() for future in waiting]).to(device)
+            with torch.inference_mode(), evaluation_mode(encoder):
+                yield chunk, [encoder(view) for view in ([pixels, pixels.flip(-1)] if mirror else [pixels])]
+
+
+def _pixels(transform: ImageTransform, path: Path) -> Tensor:
+    return transform(load_image(path))[0]

@@ -1,0 +1,112 @@
+"""From the data part of a config to caption sets, and to where their pictures come from."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from captioning.captioner import Encoder
+from captioning.config import DataConfig
+from captioning.data.formats import read_captions
+from captioning.data.images import load_image
+from captioning.data.records import CaptionedImage, CaptionSet
+from captioning.data.sources import PictureFiles, Pictures, StoredFeatures
+from captioning.data.synthetic import DrawnSet, draw_set
+from captioning.encoders.grid import GridEncoder
+from captioning.encoders.small import CellEncoder
+from captioning.errors import ConfigError, DataError
+from captioning.extraction import extract_features, store_folder, store_key
+from captioning.features.store import FeatureStore
+from PIL import Image
+
+Progress = Callable[[int, int], None]
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RunData:
+    """The captions of a run and, for the drawn set, its pictures."""
+
+    captions: CaptionSet
+    """All splits."""
+    drawn: DrawnSet | None = None
+    """The drawn set, where it is one."""
+
+    def picture(self, record: CaptionedImage) -> Image.Image:
+        """One picture, upright RGB."""
+        if self.drawn is None:
+            return load_image(record.path)
+        return Image.fromarray(self.drawn.pixels[self.captions.records.index(record)])
+
+    def has(self, split: str) -> bool:
+        """Whether any image is in the split."""
+        return split in self.captions.counts()
+
+
+def open_data(config: DataConfig, *, seed: int, check_files: bool = True) -> RunData:
+    """Read the caption file, or draw the drawn set; `check_files` leaves out images without a picture.
+
+    Raises DataError."""
+    if config.format == "drawn":
+        val = max(100, config.drawn_train // 20)
+        drawn = draw_set(train=config.drawn_train, val=val, test=config.drawn_test, seed=seed)
+        return RunData(_first_training_images(drawn.captions, config.train_images), drawn)
+    if config.captions is None:
+        raise ConfigError(
+            "data.captions: expected the caption file, got none; give --data.captions FILE, or --data.format drawn"
+        )
+    path = Path(config.captions)
+    captions = read_captions(
+        path,
+        format_name=None if config.format == "auto" else config.format,
+        images=None if config.images is None else Path(config.images),
+        split_lists=_split_lists(config.splits, path.parent),
+        restval="train" if config.restval_joins_train else "restval",
+        check_files=check_files,
+    )
+    for note in captions.notes:
+        _log.warning("%s: %s", path, note)
+    return RunData(_first_training_images(captions, config.train_images))
+
+
+def open_pictures(
+    config: DataConfig, data: RunData, encoder: Encoder, *, progress: Progress | None = None
+) -> Pictures:
+    """Where batches get their pictures: the drawn arrays, picture files, or a feature store (made if need be)."""
+    if data.drawn is not None:
+        return data.drawn.pictures(encoder.preprocessing)
+    if isinstance(encoder, CellEncoder) or config.features == "none" or encoder.tune_from is not None:
+        if config.features not in ("none", "auto"):
+            raise ConfigError("data.features: a store holds what a frozen encoder saw; this one is trained: give none")
+        return PictureFiles(encoder.preprocessing, mirror=config.mirror)
+    store = _open_store(config, data.captions, encoder, progress)
+    return StoredFeatures(store, views=len(store.key.views))
+
+
+def _open_store(
+    config: DataConfig, captions: CaptionSet, encoder: GridEncoder, progress: Progress | None
+) -> FeatureStore:
+    key = store_key(encoder, mirror=config.mirror)
+    if config.features != "auto":
+        store = FeatureStore.open(config.features, key)
+        missing = [record.image_id for record in captions.records if record.image_id not in store]
+        if missing:
+            raise DataError(
+                f"feature store {config.features}: {len(missing)} pictures of the caption file are not in it, "
+                f"such as {missing[0]}; add them with `captioning features`"
+            )
+        return store
+    folder = store_folder(Path(config.feature_cache), key, captions.records)
+    return extract_features(encoder, captions.records, folder, mirror=config.mirror, progress=progress)
+
+
+def _split_lists(splits: Mapping[str, str], folder: Path) -> dict[str, Path] | None:
+    return {name: folder / path for name, path in splits.items()} or None
+
+
+def _first_training_images(captions: CaptionSet, most: int | None) -> CaptionSet:
+    if most is None:
+        return captions
+    train = captions.split("train").records[:most]
+    others = tuple(record for record in captions.records if record.split != "train")
+    return replace(captions, records=train + others)

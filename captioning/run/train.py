@@ -1,0 +1,228 @@
+"""Train a captioner as a config says, keep its best, and score it."""
+
+import json
+import logging
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytorch_lightning as pl
+import yaml
+from pytorch_lightning.callbacks import Callback, EarlyStopping, LearningRateMonitor, ModelCheckpoint
+from pytorch_lightning.loggers import CSVLogger, Logger, TensorBoardLogger
+
+from captioning.build import build_captioner, build_objective, describe_captioner
+from captioning.captioner import Captioner
+from captioning.checkpoint import load, save
+from captioning.config import TrainerConfig, TrainingConfig
+from captioning.data.dataset import CaptionDataset
+from captioning.data.records import CaptionSet, build_vocabulary
+from captioning.data.sources import Pictures
+from captioning.decoding.search import Search
+from captioning.evaluation import predict, score_predictions, search_details, write_predictions, write_scores
+from captioning.metrics import Scores
+from captioning.run import folder as run_folder
+from captioning.run.data import Progress, RunData, open_data, open_pictures
+from captioning.training.callbacks import MovingAverage, SamplePicture, SampleSheet
+from captioning.training.datamodule import CaptionDataModule, LoaderSettings
+from captioning.training.module import CaptioningModule
+from captioning.training.settings import SamplingSettings
+from captioning.transfer import transfer
+
+Report = Callable[[str], Progress]
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What came of a run."""
+
+    folder: Path
+    """Its folder."""
+    captioner: Captioner
+    """The best captioner by the watched metric."""
+    scores: Scores
+    """Of the best captioner on the validation split, with the search of the config."""
+    data: RunData
+    """What it was trained on."""
+
+
+def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingResult:
+    """The whole run; `report(task)` makes a reporter `(done, total)` for a long task.
+
+    Writes nothing before the data is read and fits. Raises the kinds of CaptioningError that a user can mend.
+    """
+    started = time.monotonic()
+    report = report or _silent
+    resume = config.ckpt_path is not None
+    folder = run_folder.choose_run_folder(
+        Path(config.output), config.name, overwrite=config.overwrite, resume=resume
+    )
+    checkpoint = run_folder.find_checkpoint(folder, config.ckpt_path)
+    pl.seed_everything(config.seed, workers=True, verbose=False)
+    data = open_data(config.data, seed=config.seed)
+    captioner = _fresh_captioner(config, data)
+    pictures = open_pictures(config.data, data, captioner.encoder, progress=report("encode pictures"))
+    run_folder.create_run_folder(folder, resume=resume)
+    _write_config(folder, config)
+    module = _module(config, captioner, data)
+    with _quiet_lightning():
+        trainer = _trainer(config.trainer, folder, _callbacks(config.trainer, folder, data))
+        trainer.fit(module, _loaders(config, captioner, data, pictures), ckpt_path=checkpoint, weights_only=True)
+    if trainer.interrupted:
+        raise KeyboardInterrupt
+    best = _keep_best(trainer, module, folder)
+    scores = _evaluate(best, data.captions.split("val"), pictures, folder, report("caption the validation pictures"))
+    _log.warning("done in %.1f minutes: %s", (time.monotonic() - started) / 60, folder)
+    return TrainingResult(folder, best, scores, data)
+
+
+def _silent(task: str) -> Progress:
+    return lambda done, total: None
+
+
+def _fresh_captioner(config: TrainingConfig, data: RunData) -> Captioner:
+    vocabulary = build_vocabulary(
+        data.captions, minimum_count=config.data.minimum_count, maximum_size=config.data.maximum_words
+    )
+    captioner = build_captioner(config.model, vocabulary, config.search)
+    if config.init_from is not None:
+        taken = transfer(load(config.init_from), captioner)
+        _log.warning("init_from %s: %s", config.init_from, taken.describe())
+    return captioner
+
+
+def _module(config: TrainingConfig, captioner: Captioner, data: RunData) -> CaptioningModule:
+    beam_size = config.trainer.validation_beam_size
+    search = Search(beam_size, config.search.maximum_length, config.search.minimum_length, config.search.ranking)
+    return CaptioningModule(
+        captioner,
+        build_objective(config.objective),
+        description=describe_captioner(captioner, config.model),
+        optimizer=config.optimizer,
+        references=data.captions.split("val").references,
+        validation_search=search,
+        monitor=config.trainer.monitor,
+        sampling=SamplingSettings(
+            config.objective.scheduled_sampling, config.objective.scheduled_sampling_epochs
+        ),
+        seed=config.seed,
+    )
+
+
+def _loaders(
+    config: TrainingConfig, captioner: Captioner, data: RunData, pictures: Pictures
+) -> CaptionDataModule:
+    train, validation = (
+        CaptionDataset(
+            data.captions.split(split),
+            captioner.vocabulary,
+            pictures,
+            captions_per_image=config.data.captions_per_image,
+            seed=config.seed,
+        )
+        for split in ("train", "val")
+    )
+    settings = LoaderSettings(
+        config.data.batch_size, config.data.evaluation_batch_size, config.data.workers, config.seed
+    )
+    return CaptionDataModule(train, validation, settings)
+
+
+def _callbacks(config: TrainerConfig, folder: Path, data: RunData) -> list[Callback]:
+    monitor = f"validation/{config.monitor}"
+    callbacks: list[Callback] = [
+        LearningRateMonitor(logging_interval="step"),
+        ModelCheckpoint(
+            folder / run_folder.CHECKPOINTS, "best", monitor=monitor, mode="max", save_last=True
+        ),
+    ]
+    if config.ema_decay is not None:
+        callbacks.append(MovingAverage(config.ema_decay))
+    if config.patience is not None:
+        callbacks.append(EarlyStopping(monitor, mode="max", patience=config.patience))
+    if config.sample_images:
+        records = data.captions.split("val").records[: config.sample_images]
+        pictures = [SamplePicture(each.image_id, data.picture(each), each.captions) for each in records]
+        callbacks.append(SampleSheet(pictures, folder / run_folder.SAMPLES))
+    return callbacks
+
+
+def _trainer(config: TrainerConfig, folder: Path, callbacks: list[Callback]) -> pl.Trainer:
+    loggers: list[Logger] = [CSVLogger(folder, name="log")]
+    if find_spec("tensorboard") is not None:
+        loggers.append(TensorBoardLogger(folder, name="tensorboard"))
+    return pl.Trainer(
+        accelerator=config.accelerator,
+        devices=config.devices,
+        num_nodes=config.num_nodes,
+        strategy=config.strategy,
+        precision=config.precision,  # type: ignore[arg-type]
+        max_epochs=config.max_epochs,
+        max_steps=config.max_steps,
+        accumulate_grad_batches=config.accumulate_grad_batches,
+        gradient_clip_val=config.gradient_clip_val,
+        check_val_every_n_epoch=config.validate_every,
+        log_every_n_steps=config.log_every_n_steps,
+        num_sanity_val_steps=1,
+        callbacks=callbacks,
+        logger=loggers,
+        enable_progress_bar=config.progress_bar,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+    )
+
+
+@contextmanager
+def _quiet_lightning() -> Iterator[None]:
+    """Without Lightning's notices and advice that does not apply (features are read from memory maps)."""
+    notices = logging.getLogger("pytorch_lightning")
+    level = notices.level
+    notices.setLevel(logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*LeafSpec.*")
+        warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+        warnings.filterwarnings("ignore", message=".*number of training batches.*is smaller than the logging interval.*")
+        try:
+            yield
+        finally:
+            notices.setLevel(level)
+
+
+def _keep_best(trainer: pl.Trainer, module: CaptioningModule, folder: Path) -> Captioner:
+    """The best captioner, also saved as the one to share; the present one where none was validated."""
+    checkpoint = trainer.checkpoint_callback
+    path = checkpoint.best_model_path if isinstance(checkpoint, ModelCheckpoint) else ""
+    best = load(path) if path else module.captioner.cpu().eval()
+    if trainer.is_global_zero:
+        save(best, module.description, folder / run_folder.MODEL)
+    return best
+
+
+def _evaluate(
+    captioner: Captioner, captions: CaptionSet, pictures: Pictures, folder: Path, progress: Progress
+) -> Scores:
+    predictions = predict(captioner, captions, pictures, progress=progress)
+    scores = score_predictions(predictions.captions, captions)
+    write_predictions(folder / run_folder.PREDICTIONS, predictions.captions)
+    write_scores(
+        folder / run_folder.SCORES,
+        scores,
+        details={
+            "split": "val",
+            "images": len(captions),
+            "cut_off": predictions.unfinished,
+            **search_details(captioner.default_search),
+        },
+    )
+    return scores
+
+
+def _write_config(folder: Path, config: TrainingConfig) -> None:
+    text = yaml.safe_dump(json.loads(json.dumps(asdict(config))), sort_keys=False, allow_unicode=True)
+    (folder / run_folder.CONFIG).write_text(text, encoding="utf-8")
