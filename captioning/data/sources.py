@@ -33,13 +33,13 @@ class Pictures(Protocol):
 class FeatureReader(Protocol):
     """What `StoredFeatures` asks of a feature store."""
 
-    def read(self, image_ids: Sequence[str], *, view: int = 0) -> ImageFeatures:
-        """The features of one view (0: as it is) of the pictures, in order."""
+    def read(self, image_ids: Sequence[str], view: int | Sequence[int] = 0) -> ImageFeatures:
+        """The features of the pictures, in order, in one view (0: as it is) or in one each."""
 
 
 @dataclass(frozen=True)
 class StoredFeatures:
-    """Features that an encoder wrote once."""
+    """Features that an encoder wrote once; a whole batch is read at once."""
 
     store: FeatureReader
     """The opened store."""
@@ -47,17 +47,11 @@ class StoredFeatures:
     """Views of each picture that training draws from, such as 2 where mirror images are stored too."""
 
     def read(self, images: Sequence[CaptionedImage], draws: Draws | None) -> ImageFeatures:
-        """One view of each picture; view 0 without draws. A whole batch is read at once, or once a view."""
+        """Some view of each picture; view 0 without draws."""
         ids = [image.image_id for image in images]
         if draws is None or self.views == 1:
-            return self.store.read(ids, view=0)
-        views = np.array([draw.integers(self.views) for draw in draws])
-        drawn = np.unique(views)
-        parts = [
-            self.store.read([ids[i] for i in np.flatnonzero(views == view)], view=int(view)) for view in drawn
-        ]
-        places = np.concatenate([np.flatnonzero(views == view) for view in drawn])
-        return _concatenate(parts).rows_of(torch.from_numpy(np.argsort(places)))
+            return self.store.read(ids)
+        return self.store.read(ids, [int(draw.integers(self.views)) for draw in draws])
 
 
 @dataclass(frozen=True)
@@ -105,9 +99,3 @@ class PictureArrays:
 def _mirror_some(pixels: Tensor, draws: Draws) -> Tensor:
     turned = torch.tensor([bool(draw.integers(2)) for draw in draws]).view(-1, 1, 1, 1)
     return torch.where(turned, pixels.flip(-1), pixels)
-
-
-def _concatenate(parts: Sequence[ImageFeatures]) -> ImageFeatures:
-    masks = [part.mask for part in parts if part.mask is not None]
-    mask = torch.cat(masks) if len(masks) == len(parts) else None
-    return ImageFeatures(torch.cat([part.regions for part in parts]), parts[0].rows, parts[0].columns, mask)
