@@ -38,11 +38,9 @@ def test_logits_with_package_weights_equal_those_of_the_packages_own_network(nam
         torch.testing.assert_close(ours(pixels), theirs(pixels), rtol=1e-5, atol=1e-5)
 
 
-def test_the_largest_has_the_published_structure_too() -> None:
-    ours, theirs = (
-        EfficientNetLite("efficientnet_lite4").eval(),
-        published_network("efficientnet_lite4", SIZE),
-    )
+@pytest.mark.parametrize("name", ["efficientnet_lite3", "efficientnet_lite4"])
+def test_those_without_a_package_have_the_published_structure(name: str) -> None:
+    ours, theirs = EfficientNetLite(name).eval(), published_network(name, SIZE)
     ours.load_state_dict(renamed(theirs.state_dict()))
     pixels = torch.randn(1, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(2))
     with torch.inference_mode():

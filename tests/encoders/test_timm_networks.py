@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from captioning.encoders.make import make_encoder
 from captioning.errors import ConfigError, WeightsError
@@ -13,7 +14,7 @@ def noise(size: int) -> torch.Tensor:
     return torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize("name", ["resnet18", "convnext_atto", "mobilenetv3_small_050"])
+@pytest.mark.parametrize("name", ["resnet18", "convnext_atto", "mobilenetv2_035"])
 def test_convolutional_networks_give_what_their_head_pools(name: str, tmp_path: Path) -> None:
     network = timm.create_model(name).eval()
     torch.save(network.state_dict(), tmp_path / "weights.pth")
@@ -69,10 +70,34 @@ def test_an_unknown_tag_is_refused() -> None:
         make_encoder("timm/resnet18.nonsense")
 
 
-def test_without_a_network_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The place of resnet18's weights in the library's cache, empty, on a machine without a network."""
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    folder = tmp_path / "models--timm--resnet18.a1_in1k"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text("0" * 40)
+    (folder / "snapshots" / ("0" * 40)).mkdir(parents=True)
+    return folder / "snapshots" / ("0" * 40)
+
+
+def test_without_a_network_the_way_out_is_named(cache: Path) -> None:
     with pytest.raises(WeightsError, match=r"can't be downloaded .*give a local file"):
         make_encoder("timm/resnet18", weights="library")
+
+
+def test_a_broken_file_in_the_cache_is_named(cache: Path) -> None:
+    (cache / "model.safetensors").write_bytes(b"half of it")
+    with pytest.raises(WeightsError, match=r"snapshots.*model\.safetensors: damaged or cut off"):
+        make_encoder("timm/resnet18", weights="library")
+
+
+def test_a_whole_file_in_the_cache_is_enough(cache: Path) -> None:
+    network = timm.create_model("resnet18")
+    save_file(network.state_dict(), cache / "model.safetensors")
+    encoder = make_encoder("timm/resnet18", weights="library", image_size=67)
+    assert torch.equal(encoder.trunk.network.conv1.weight, network.conv1.weight)
+    assert "weights: timm timm/resnet18.a1_in1k" in encoder.describe()

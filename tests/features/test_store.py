@@ -193,6 +193,15 @@ def test_a_picture_that_was_not_asked_for_is_refused(tmp_path: Path) -> None:
         write_store(tmp_path, KEY, IDS, lambda ids: Encoding()(["picture 40.jpg"]))
 
 
+def test_a_picture_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    def stuttering(image_ids: Sequence[str]) -> Iterator[Batch]:
+        for batch in Encoding()(image_ids):
+            yield from (batch, batch)
+
+    with pytest.raises(StoreError, match=rf"'{IDS[0]}' was not asked for, or came twice"):
+        write_store(tmp_path, KEY, IDS, stuttering)
+
+
 def test_a_missing_view_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"expected 2 pictures in the views plain, mirror, got \[2\]"):
         write_store(tmp_path, KEY, IDS, Encoding(views=1))
@@ -232,6 +241,13 @@ def test_numbers_beyond_float16_are_refused_and_bfloat16_holds_them(tmp_path: Pa
 def test_a_cut_off_file_is_named(folder: Path, name: str, keep: int) -> None:
     (folder / name).write_bytes((folder / name).read_bytes()[:keep])
     with pytest.raises(StoreError, match=f"{name}.* damaged"):
+        FeatureStore.open(folder)
+
+
+def test_a_shard_of_another_store_is_refused(folder: Path, tmp_path: Path) -> None:
+    write_store(tmp_path / "other", replace(KEY, views=("plain",)), IDS, Encoding(views=1))
+    (tmp_path / "other" / "shard-00000.safetensors").replace(folder / "shard-00001.safetensors")
+    with pytest.raises(StoreError, match=r"shard-00001.*: expected \(17, 2, 6, 5\), got \(17, 1, 6, 5\)"):
         FeatureStore.open(folder)
 
 
@@ -349,6 +365,7 @@ def test_a_write_that_fails_leaves_the_earlier_files_whole(folder: Path, limit: 
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, handler)
     assert snapshot(folder).items() >= before.items()
+    assert list(folder.glob("*.partial")) == []
     assert FeatureStore.open(folder, KEY).image_ids == IDS
     assert torch.equal(
         write_store(folder, KEY, more, Encoding()).read(more).regions, features(more, 0).regions
