@@ -13,6 +13,7 @@ from captioning.captioner import Captioner
 from captioning.data.batch import CaptionBatch
 from captioning.decoders.scheduled_sampling import ScheduledSampling
 from captioning.decoding.search import Search
+from captioning.errors import ConfigError
 from captioning.metrics import Scorer
 from captioning.text.tokenize import join
 from captioning.training.objectives import CrossEntropy, Loss
@@ -49,6 +50,7 @@ class CaptioningModule(pl.LightningModule):
         self.description = dict(description)
         self.objective = objective
         self.optimizer_settings = optimizer
+        _check_monitor(monitor, len(references))
         self.scorer = Scorer(references, metrics=VALIDATION_METRICS)
         self.validation_search = validation_search
         self.monitor = monitor
@@ -163,3 +165,12 @@ class CaptioningModule(pl.LightningModule):
             monitor=f"validation/{self.monitor}",
         )
         return [optimizer], schedules
+
+
+def _check_monitor(monitor: str, images: int) -> None:
+    if monitor not in VALIDATION_METRICS:
+        raise ConfigError(f"trainer.monitor: expected one of {', '.join(VALIDATION_METRICS)}, got {monitor!r}")
+    if monitor == "CIDEr-D" and images < 2:
+        raise ConfigError(
+            "trainer.monitor: CIDEr-D is undefined for a single validation image; give more, or watch BLEU-4"
+        )

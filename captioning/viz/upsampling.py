@@ -52,6 +52,7 @@ def check_maps(words: Sequence[str], maps: np.ndarray) -> None:
 
 def _curve(places: np.ndarray, cells: int) -> np.ndarray:
     """(P, cells): what each cell adds at `places` (P,), in cells, cell c centred at c (Catmull-Rom)."""
+    places = np.clip(places, 0, cells - 1)
     first = np.floor(places).astype(int)
     t = places - first
     parts = (

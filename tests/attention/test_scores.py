@@ -1,0 +1,124 @@
+"""Scores against loops, against each other, and their variance."""
+
+import pytest
+import torch
+from torch import nn
+
+from captioning.attention.scores import (
+    SCORES,
+    AdditiveScore,
+    DotScore,
+    GeneralScore,
+    ScaledDotScore,
+    additive,
+    dot,
+)
+from captioning.errors import ConfigError
+from captioning.tensors.recurrence import SharedTensor
+
+B, N, R, DQ, DK, A = 2, 3, 5, 7, 11, 13
+
+
+def draw(*shape):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def test_additive_equals_a_loop():
+    queries, keys, vector = draw(B, N, A), draw(B, R, A), draw(A)
+    expected = torch.stack(
+        [
+            torch.stack(
+                [
+                    torch.stack([vector @ torch.tanh(queries[b, i] + keys[b, j]) for j in range(R)])
+                    for i in range(N)
+                ]
+            )
+            for b in range(B)
+        ]
+    )
+    torch.testing.assert_close(additive(queries, keys, vector), expected)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_additive_gradients_by_finite_differences_and_by_autograd(activation):
+    score = AdditiveScore(DQ, DK, A, activation=activation).double()
+    queries, keys = draw(B, N, DQ), draw(B, R, DK)
+
+    def fast(queries, keys):
+        return score(queries, score.remember(keys))
+
+    def slow(queries, keys):
+        hidden = score.query_map(queries).unsqueeze(2) + score.key_map(keys).unsqueeze(1)
+        return getattr(torch, activation)(hidden) @ score.vector
+
+    leaves = [queries, keys, *score.parameters()]
+    for one, other in zip(
+        torch.autograd.grad(fast(queries, keys).sin().sum(), leaves),
+        torch.autograd.grad(slow(queries, keys).sin().sum(), leaves),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+    assert torch.autograd.gradcheck(fast, (queries, keys))
+
+
+@pytest.mark.parametrize("name", sorted(SCORES))
+def test_every_score_has_right_gradients_through_the_shared_keys(name):
+    score = SCORES[name](DQ, DK, A).double()
+    assert torch.autograd.gradcheck(
+        lambda q, k: score(q, score.remember(k)), (draw(B, N, DQ), draw(B, R, DK))
+    )
+
+
+@pytest.mark.parametrize("name", sorted(SCORES))
+def test_fewer_queries_than_images_read_the_first_images(name):
+    score = SCORES[name](DQ, DK, A).double()
+    queries, keys = draw(B, N, DQ), draw(B, R, DK)
+    whole, first = score(queries, score.remember(keys)), score(queries[:1], score.remember(keys))
+    torch.testing.assert_close(first, whole[:1])
+
+
+def test_general_equals_dot_when_its_matrix_is_the_identity():
+    score = GeneralScore(DQ, DQ).double()
+    nn.init.eye_(score.key_map.weight)
+    queries, keys = draw(B, N, DQ), draw(B, R, DQ)
+    torch.testing.assert_close(score(queries, score.remember(keys)), dot(queries, keys))
+
+
+def test_scaled_dot_is_dot_of_queries_divided_by_the_root_of_the_width():
+    plain, scaled = DotScore(DQ, DQ, None), ScaledDotScore(DQ, DQ, None)
+    queries, keys = draw(B, N, DQ), draw(B, R, DQ)
+    expected = plain(queries / DQ**0.5, plain.remember(keys))
+    torch.testing.assert_close(scaled(queries, scaled.remember(keys)), expected)
+
+
+def test_variance_of_dot_grows_with_the_width_and_of_scaled_dot_does_not():
+    generator = torch.Generator().manual_seed(0)
+    for width in (16, 256):
+        queries, keys = torch.randn(2, 1, 4000, width, generator=generator).unbind()
+        keys = SharedTensor(keys)
+        plain = DotScore(width, width, None).compare(queries[:, :200], keys)
+        scaled = ScaledDotScore(width, width, None).compare(queries[:, :200], keys)
+        # 800,000 products of which 4,000 + 200 vectors are independent: a tenth is far outside their spread.
+        assert plain.var().item() == pytest.approx(width, rel=0.1)
+        assert scaled.var().item() == pytest.approx(1, rel=0.1)
+
+
+def test_unscaled_scores_saturate_softmax_and_shrink_its_gradient():
+    generator = torch.Generator().manual_seed(0)
+    width = 1024
+    queries, keys = torch.randn(50, width, generator=generator), torch.randn(20, width, generator=generator)
+    slopes = []
+    for scores in (queries @ keys.T, queries @ keys.T / width**0.5):
+        weights = scores.softmax(-1)
+        slopes.append((weights * (1 - weights)).sum(-1).mean())  # the trace of the softmax's Jacobian
+    assert slopes[0] < 0.2 * slopes[1]
+
+
+def test_dot_without_a_width_wants_equal_widths():
+    with pytest.raises(ConfigError, match="expected queries and keys of one width, got 7 and 11"):
+        DotScore(DQ, DK, None)
+
+
+def test_unknown_activation_is_named():
+    with pytest.raises(ConfigError, match="expected one of tanh, relu, got 'gelu'"):
+        AdditiveScore(DQ, DK, A, activation="gelu")
