@@ -71,7 +71,7 @@ def test_width_and_height_are_not_swapped() -> None:
 @pytest.mark.parametrize("fit", ["crop", "squash", "pad"])
 @pytest.mark.parametrize("size", [(307, 211), (211, 307), (199, 197)])
 def test_the_map_lies_where_the_encoder_saw_the_thing(fit: str, size: tuple[int, int]) -> None:
-    """A dot in the photo → the square → the cell that holds the dot → the overlay is brightest near the dot."""
+    """A dot in the photo → the square → the cell that holds the dot → the overlay is bright near the dot."""
     width, height = size
     x, y = width // 2 + 41, height // 2 - 37
     photo = Image.new("RGB", size, GREY)

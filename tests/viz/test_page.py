@@ -120,6 +120,10 @@ def test_all_text_is_escaped(tmp_path: Path) -> None:
     # title twice, introduction, score, word, name, note, reference
     assert "".join(page.text).count(evil) == 8
     assert page.of_class("word")[0]["data-reading"].startswith(evil)
+    assert [attributes["alt"] for tag, attributes in page.tags if tag == "img"] == [
+        f"{evil}: {evil} </p>",
+        "",
+    ]
 
 
 def test_title_introduction_scores_notes_and_references_are_shown(tmp_path: Path) -> None:

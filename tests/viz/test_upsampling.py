@@ -31,6 +31,23 @@ def test_an_even_map_is_even_everywhere(smooth: bool) -> None:
     np.testing.assert_allclose(values, 1 / 15, rtol=1e-12)
 
 
+@pytest.mark.parametrize("smooth", [True, False])
+def test_the_borders_hold_beyond_the_outermost_centres(smooth: bool) -> None:
+    weights = random_weights(3, 5)
+    values, _ = upsample(weights, whole(55, 39), (55, 39), smooth=smooth)
+    for rows, row in ((slice(0, 7), 0), (slice(32, 39), -1)):
+        for columns, column in ((slice(0, 6), 0), (slice(49, 55), -1)):
+            np.testing.assert_allclose(values[rows, columns], weights[row, column])
+
+
+def test_a_cell_reaches_no_further_than_two_cells() -> None:
+    weights = np.zeros((1, 7))
+    weights[0, 6] = 1
+    values, _ = upsample(weights, whole(77, 5), (77, 5))
+    assert (values[:, :49] == 0).all()  # up to the centre of cell 4
+    assert (values[:, 66:] > 0).all()
+
+
 def test_a_ramp_stays_straight_between_the_second_and_the_last_but_one_centre() -> None:
     ramp = np.tile(np.arange(8.0), (3, 1))
     values, _ = upsample(ramp, whole(80, 30), (80, 30))
