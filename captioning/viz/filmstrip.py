@@ -17,7 +17,8 @@ from captioning.viz.upsampling import check_maps
 
 _INK, _MUTED = "#16161a", "#6f6f78"
 _MOST_COLUMNS = 5
-_TALLEST = 1.25  # of a tile's height to its width: a tall picture is drawn narrower
+_TALLEST = 1.25  # a tile's largest height, in tile widths: a tall picture is drawn narrower,
+_NARROWEST = 0.6  # but leaves its word this much room
 
 
 def filmstrip(
@@ -59,7 +60,7 @@ def filmstrip(
         lines += _label(word, weights, (left, above + small.height), layout, font)
     bottom = top + layout.rows * layout.row_step
     if words:
-        bar, meaning = _legend(maps, placement, style, layout, bottom)
+        bar, meaning = _legend(maps, placement, style, layout, bottom, font)
         tiles.append(bar)
         lines.append(meaning)
     height = bottom + round(layout.note_size) + layout.margin
@@ -106,6 +107,10 @@ class _Layout:
         return max(1, round(scale * width)), max(1, round(scale * height))
 
     @property
+    def cell_width(self) -> int:
+        return max(self.picture_size[0], round(_NARROWEST * self.tile))
+
+    @property
     def margin(self) -> int:
         return self.tile // 8
 
@@ -115,7 +120,8 @@ class _Layout:
 
     @property
     def content_width(self) -> int:
-        return self.columns * (self.tile + self.gap) - self.gap
+        grid = self.columns * (self.cell_width + self.gap) - self.gap
+        return max(grid, 2 * self.tile)  # room for the caption and the legend above and below a narrow grid
 
     @property
     def width(self) -> int:
@@ -148,7 +154,7 @@ class _Layout:
     def place(self, number: int, top: int) -> tuple[int, int]:
         """The left and top edge of a tile, below the sheet's `top`."""
         row, column = divmod(number, self.columns)
-        return self.margin + column * (self.tile + self.gap), top + row * self.row_step
+        return self.margin + column * (self.cell_width + self.gap), top + row * self.row_step
 
 
 def _caption(words: Sequence[str], layout: _Layout, font: str | Path | None) -> list[Line]:
@@ -165,14 +171,19 @@ def _label(
 ) -> list[Line]:
     """The word under its tile, and to the right its largest weight, which the colours alone may hide."""
     left, top = below
-    baseline, right = top + layout.word_step * 0.8, left + layout.picture_size[0]
+    baseline, right = top + layout.word_step * 0.8, left + layout.cell_width
     number = Line(f"{weights.max():.2f}", right, baseline, layout.note_size, _MUTED, to_the_right=True)
-    size = fitting_size(word, font, size=layout.word_size, width=layout.tile - 3 * layout.note_size)
+    size = fitting_size(word, font, size=layout.word_size, width=layout.cell_width - 3 * layout.note_size)
     return [Line(word, left, baseline, size, _INK), number]
 
 
 def _legend(
-    maps: np.ndarray, placement: Placement, style: MapStyle, layout: _Layout, top: int
+    maps: np.ndarray,
+    placement: Placement,
+    style: MapStyle,
+    layout: _Layout,
+    top: int,
+    font: str | Path | None,
 ) -> tuple[Tile, Line]:
     """The colour map as a bar, and what its ends mean."""
     width, height = layout.tile // 2, max(1, round(layout.note_size * 0.6))
@@ -180,8 +191,10 @@ def _legend(
     bar = Tile(Image.fromarray(np.repeat(ramp[None], height, axis=0)), layout.margin, top)
     largest = "the number beside the word" if style.normalization == "word" else f"{maps.max():.2f}"
     grey = "; grey: not shown to the model" if _cuts(placement) else ""
-    left = layout.margin + width + layout.gap / 2
-    return bar, Line(f"weight, from 0 to {largest}{grey}", left, top + height, layout.note_size, _MUTED)
+    text, left = f"weight, from 0 to {largest}{grey}", layout.margin + width + layout.gap / 2
+    room = layout.margin + layout.content_width - left
+    size = fitting_size(text, font, size=layout.note_size, width=room)
+    return bar, Line(text, left, top + height, size, _MUTED)
 
 
 def _cuts(placement: Placement) -> bool:

@@ -17,6 +17,7 @@ _NAMED_AT_MOST = 12
 def load_font(font: str | Path | None, size: float) -> ImageFont.FreeTypeFont:
     """The font file `font` (None: Pillow's own) at `size` pixels; ConfigError when it can't be read."""
     try:
+        size = max(1.0, size)  # FreeType draws nothing smaller
         loaded = ImageFont.load_default(size) if font is None else ImageFont.truetype(str(font), size)
     except OSError as error:
         raise ConfigError(f"font: expected a TrueType or OpenType file, got {font} ({error})") from error

@@ -120,7 +120,20 @@ def test_a_long_word_is_set_smaller_and_a_long_caption_in_several_lines() -> Non
     assert len(caption) > 1
     label = next(line for line in strip.lines if line.text == word and line not in caption)
     assert load_font(None, label.size).getlength(word) <= 64
-    assert all(load_font(None, line.size).getlength(line.text) < strip.width for line in strip.lines)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 5])
+@pytest.mark.parametrize("size", [(60, 40), (3, 200)])
+def test_no_line_runs_over_the_edge_or_becomes_too_small(columns: int, size: tuple[int, int]) -> None:
+    strip = sheet(WORDS, columns=columns, size=size, tile=160)
+    for line in strip.lines:
+        length = load_font(None, line.size).getlength(line.text)
+        assert (line.x if line.to_the_right else line.x + length) <= strip.width - 20
+        assert line.size > 7
+
+
+def test_an_endless_word_is_drawn_all_the_same() -> None:
+    assert sheet(["x" * 5000]).picture().size[0] < 1000
 
 
 def test_wrapping_keeps_every_word_in_order() -> None:
