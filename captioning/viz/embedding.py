@@ -13,7 +13,7 @@ def jpeg_uri(image: Image.Image, *, quality: int = 85) -> str:
 
 def webp_uri(image: Image.Image, *, quality: int = 80) -> str:
     """The picture as a WebP data URI: small, and transparent where the picture is."""
-    return _uri(image, "webp", quality=quality)
+    return _uri(image, "webp", quality=quality, method=2)
 
 
 def _uri(image: Image.Image, kind: str, **options: int) -> str:

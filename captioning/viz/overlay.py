@@ -113,4 +113,4 @@ def resized(image: Image.Image, placement: Placement, size: tuple[int, int]) -> 
     across, down = size[0] / image.width, size[1] / image.height
     left, top, right, bottom = placement.box
     box = Box(left * across, top * down, right * across, bottom * down)
-    return image.resize(size, Image.Resampling.LANCZOS), Placement(*size, box)
+    return image.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0), Placement(*size, box)

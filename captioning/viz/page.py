@@ -13,7 +13,7 @@ from captioning.errors import ShapeError
 from captioning.features.geometry import Placement
 from captioning.viz.colors import COLOR_MAPS
 from captioning.viz.embedding import jpeg_uri, webp_uri
-from captioning.viz.overlay import DEFAULT_STYLE, MapStyle, check_size, map_layer
+from captioning.viz.overlay import DEFAULT_STYLE, MapStyle, check_size, map_layer, resized
 from captioning.viz.page_assets import SCRIPT, STYLE
 from captioning.viz.upsampling import check_maps
 
@@ -123,7 +123,8 @@ def _article(entry: PageEntry, style: MapStyle) -> str:
 
 def _photo(entry: PageEntry, caption: str) -> str:
     width, height = entry.image.size
-    source = jpeg_uri(entry.image.resize(_within(entry.image.size, _PHOTO_SIDE), Image.Resampling.LANCZOS))
+    photo, _ = resized(entry.image, entry.placement, _within(entry.image.size, _PHOTO_SIDE))
+    source = jpeg_uri(photo)
     frame = f"aspect-ratio: {width} / {height}; width: min(100%, calc({_TALLEST} * {width} / {height}))"
     return (
         f'<div class="photo"><div class="frame" style="{frame}">'
