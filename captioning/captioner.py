@@ -211,7 +211,7 @@ class Captioner(nn.Module):
 
     def _encode(self, pixels: Tensor) -> ImageFeatures:
         with torch.no_grad(), evaluation_mode(self):
-            return self.encoder(pixels.to(self.device))  # type: ignore[no-any-return]
+            return self.encoder(pixels.to(self.device))
 
     def _batches(self, images: Iterable[ImageSource], size: int) -> Iterator[tuple[Tensor, list[Placement]]]:
         transform = ImageTransform(self.encoder.preprocessing)

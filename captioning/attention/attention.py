@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
@@ -87,11 +87,11 @@ class Attention(nn.Module):
         scores = self.score(queries, memory.score)
         scores, mask = self.locality(scores, memory.first_mask(len(queries)))
         weights = self.normalizer(scores, mask)
-        return self.selection(weights, memory.values)  # type: ignore[no-any-return]
+        return self.selection(weights, memory.values)
 
 
 def _make_score(name: str, query_width: int, key_width: int, width: int | None, activation: str) -> Score:
-    kind = named("attention score", name, SCORES)
+    kind: Any = named("attention score", name, SCORES)
     if kind is AdditiveScore:
         return AdditiveScore(query_width, key_width, width or query_width, activation=activation)
     return kind(query_width, key_width, width)

@@ -113,7 +113,7 @@ class AdditiveScore(Score):
         if keys.anchor is None:
             return additive(queries, keys.first(len(queries)), vector, activation=self.activation)
         activation = ACTIVATIONS[self.activation]
-        return _Additive.apply(queries, vector, keys.anchor, keys.running, activation)  # type: ignore[no-any-return]
+        return _Additive.apply(queries, vector, keys.anchor, keys.running, activation)
 
 
 class _Additive(Function):

@@ -43,7 +43,9 @@ def parser() -> OneLineParser:
         description="Draw a small set of pictures, train a soft-attention captioner on it, score it, and write "
         "captions, word-by-word overlays and a page to OUTPUT/demo.",
     )
-    made.add_argument("--output", default="runs", help="Where the folder demo is put; an older demo is replaced.")
+    made.add_argument(
+        "--output", default="runs", help="Where the folder demo is put; an older demo is replaced."
+    )
     made.add_argument("--train_images", type=int, default=6000, help="Pictures to train on.")
     made.add_argument("--max_epochs", type=int, default=10, help="Passes over them.")
     made.add_argument("--seed", type=int, default=1, help="Sets everything that is drawn at random.")
@@ -54,7 +56,10 @@ def run(arguments: Sequence[str]) -> int:
     """Train, score on the test pictures, and show some of them."""
     options = parser().parse_args(list(arguments))
     config = demo_config(
-        output=options.output, train_images=options.train_images, max_epochs=options.max_epochs, seed=options.seed
+        output=options.output,
+        train_images=options.train_images,
+        max_epochs=options.max_epochs,
+        seed=options.seed,
     )
     show_log()
     from captioning.run.train import train
@@ -118,6 +123,8 @@ def summarize(result: "TrainingResult") -> None:
     write_predictions(result.folder / "test_predictions.json", said)
     output = OverlayFolder(result.folder, MapStyle())
     for record in test.records[:SHOWN]:
-        output.add(record.path, images[record.image_id], captions[record.image_id], references=record.captions)
+        output.add(
+            record.path, images[record.image_id], captions[record.image_id], references=record.captions
+        )
     shown = {**shares, "BLEU-4": scores.corpus["BLEU-4"], "CIDEr-D": scores.corpus["CIDEr-D"]}
     output.finish(title="captioning demo", model="demo", introduction=INTRODUCTION, scores=shown)

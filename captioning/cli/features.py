@@ -27,7 +27,11 @@ def run(arguments: Sequence[str]) -> int:
     key = store_key(encoder, mirror=config.data.mirror)
     images = data.captions.records
     automatic = config.data.features == "auto"
-    folder = store_folder(Path(config.data.feature_cache), key, images) if automatic else Path(config.data.features)
+    folder = (
+        store_folder(Path(config.data.feature_cache), key, images)
+        if automatic
+        else Path(config.data.features)
+    )
     store = extract_features(
         encoder, images, folder, mirror=config.data.mirror, progress=report("encode pictures")
     )

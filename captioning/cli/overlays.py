@@ -27,7 +27,13 @@ class OverlayFolder:
         frames: bool = False,
         font: str | None = None,
     ) -> None:
-        self.folder, self.style, self.format, self.frames, self.font = folder, style, picture_format, frames, font
+        self.folder, self.style, self.format, self.frames, self.font = (
+            folder,
+            style,
+            picture_format,
+            frames,
+            font,
+        )
         self._entries: list[PageEntry] = []
         self._names: set[str] = set()
 
@@ -37,7 +43,9 @@ class OverlayFolder:
         """Write the picture's files; nothing for the page yet."""
         self.folder.mkdir(parents=True, exist_ok=True)
         name = self._free_name(path.stem)
-        strip = filmstrip(image, caption.words, caption.maps, caption.placement, style=self.style, font=self.font)
+        strip = filmstrip(
+            image, caption.words, caption.maps, caption.placement, style=self.style, font=self.font
+        )
         save_picture(strip, self.folder / f"{name}.{self.format}")
         np.savez_compressed(
             self.folder / f"{name}.npz", maps=caption.maps, box=np.asarray(caption.placement.box)
@@ -93,9 +101,7 @@ def _as_dict(path: Path, caption: Caption) -> dict[str, object]:
     }
 
 
-def _page_entry(
-    path: Path, image: Image.Image, caption: Caption, references: tuple[str, ...]
-) -> PageEntry:
+def _page_entry(path: Path, image: Image.Image, caption: Caption, references: tuple[str, ...]) -> PageEntry:
     return PageEntry(
         name=path.name,
         image=image,

@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 def report(task: str) -> Callable[[int, int], None]:
     """A reporter `(done, total)` that shows a bar for `task` from its first call on."""
-    bars: list[tqdm] = []  # type: ignore[type-arg]
+    bars: list[tqdm] = []
 
     def show(done: int, total: int) -> None:
         if not bars:

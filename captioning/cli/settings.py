@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import NoReturn
 
-from jsonargparse import ActionConfigFile, ArgumentParser, set_parsing_settings
+from jsonargparse import ArgumentParser, set_parsing_settings
 
 from captioning.config import TrainingConfig
 from captioning.errors import ConfigError
@@ -32,7 +32,7 @@ def training_parser(prog: str) -> OneLineParser:
         description="Train a captioner. Settings come from --config FILE (YAML); flags with dots override them, "
         "such as --model.attention.score dot --trainer.max_epochs 3.",
     )
-    parser.add_argument("--config", action=ActionConfigFile, help="A YAML file of settings, such as configs/*.yaml.")
+    parser.add_argument("--config", action="config", help="A YAML file of settings, such as configs/*.yaml.")
     parser.add_class_arguments(TrainingConfig)
     return parser
 
@@ -47,8 +47,10 @@ def parse_training_config(arguments: Sequence[str], *, prog: str) -> TrainingCon
 
 def _one_line(message: str, known: list[str]) -> str:
     line = " ".join(message.split())
-    line = re.sub(r"an? typing\.Literal\[([^]]*)\]", lambda found: "one of " + found[1].replace("'", ""), line)
-    line = re.sub(r"an? <class '(\w+)'>", r"\1", line)
+    line = re.sub(
+        r"an? typing\.Literal\[([^]]*)\]", lambda found: "one of " + found[1].replace("'", ""), line
+    )
+    line = re.sub(r"(?:an? )?<class '(\w+)'>", r"\1", line)
     name = _unknown_name(line)
     near = get_close_matches(name, known, n=1, cutoff=0.5) if name else []
     return f"{line}; did you mean {near[0]}?" if near else line

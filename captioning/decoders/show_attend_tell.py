@@ -161,7 +161,7 @@ class ShowAttendTell(nn.Module):
 
     def embed(self, words: Tensor, dtype: torch.dtype) -> Tensor:
         """Word ids (...) -> vectors (..., E) of this type, with dropout in training."""
-        return self.word_dropout(self.embedding(words).to(dtype))  # type: ignore[no-any-return]
+        return self.word_dropout(self.embedding(words).to(dtype))
 
     def advance(self, memory: ImageMemory, state: State, words: Tensor) -> tuple[State, Tensor, Tensor]:
         """One step of decoding: words (B, K) just chosen -> state, log-probabilities (B, K, V), weights (B, K, R)."""

@@ -77,7 +77,9 @@ def open_pictures(
         return data.drawn.pictures(encoder.preprocessing)
     if isinstance(encoder, CellEncoder) or config.features == "none" or encoder.tune_from is not None:
         if config.features not in ("none", "auto"):
-            raise ConfigError("data.features: a store holds what a frozen encoder saw; this one is trained: give none")
+            raise ConfigError(
+                "data.features: a store holds what a frozen encoder saw; this one is trained: give none"
+            )
         return PictureFiles(encoder.preprocessing, mirror=config.mirror)
     store = _open_store(config, data.captions, encoder, progress)
     return StoredFeatures(store, views=len(store.key.views))

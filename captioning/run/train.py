@@ -68,16 +68,20 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     data = open_data(config.data, seed=config.seed)
     captioner = _fresh_captioner(config, data)
     pictures = open_pictures(config.data, data, captioner.encoder, progress=report("encode pictures"))
+    module = _module(config, captioner, data)
     run_folder.create_run_folder(folder, resume=resume)
     _write_config(folder, config)
-    module = _module(config, captioner, data)
     with _quiet_lightning():
         trainer = _trainer(config.trainer, folder, _callbacks(config.trainer, folder, data))
-        trainer.fit(module, _loaders(config, captioner, data, pictures), ckpt_path=checkpoint, weights_only=True)
+        trainer.fit(
+            module, _loaders(config, captioner, data, pictures), ckpt_path=checkpoint, weights_only=True
+        )
     if trainer.interrupted:
         raise KeyboardInterrupt
     best = _keep_best(trainer, module, folder)
-    scores = _evaluate(best, data.captions.split("val"), pictures, folder, report("caption the validation pictures"))
+    scores = _evaluate(
+        best, data.captions.split("val"), pictures, folder, report("caption the validation pictures")
+    )
     _log.warning("done in %.1f minutes: %s", (time.monotonic() - started) / 60, folder)
     return TrainingResult(folder, best, scores, data)
 
@@ -99,7 +103,9 @@ def _fresh_captioner(config: TrainingConfig, data: RunData) -> Captioner:
 
 def _module(config: TrainingConfig, captioner: Captioner, data: RunData) -> CaptioningModule:
     beam_size = config.trainer.validation_beam_size
-    search = Search(beam_size, config.search.maximum_length, config.search.minimum_length, config.search.ranking)
+    search = Search(
+        beam_size, config.search.maximum_length, config.search.minimum_length, config.search.ranking
+    )
     return CaptioningModule(
         captioner,
         build_objective(config.objective),
@@ -135,12 +141,11 @@ def _loaders(
 
 
 def _callbacks(config: TrainerConfig, folder: Path, data: RunData) -> list[Callback]:
-    monitor = f"validation/{config.monitor}"
+    monitor, checkpoints = f"validation/{config.monitor}", folder / run_folder.CHECKPOINTS
     callbacks: list[Callback] = [
         LearningRateMonitor(logging_interval="step"),
-        ModelCheckpoint(
-            folder / run_folder.CHECKPOINTS, "best", monitor=monitor, mode="max", save_last=True
-        ),
+        ModelCheckpoint(checkpoints, "best", monitor=monitor, mode="max", enable_version_counter=False),
+        ModelCheckpoint(checkpoints, run_folder.LAST.removesuffix(".ckpt"), enable_version_counter=False),
     ]
     if config.ema_decay is not None:
         callbacks.append(MovingAverage(config.ema_decay))
@@ -187,7 +192,9 @@ def _quiet_lightning() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*LeafSpec.*")
         warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-        warnings.filterwarnings("ignore", message=".*number of training batches.*is smaller than the logging interval.*")
+        warnings.filterwarnings(
+            "ignore", message=".*number of training batches.*is smaller than the logging interval.*"
+        )
         try:
             yield
         finally:
@@ -196,9 +203,12 @@ def _quiet_lightning() -> Iterator[None]:
 
 def _keep_best(trainer: pl.Trainer, module: CaptioningModule, folder: Path) -> Captioner:
     """The best captioner, also saved as the one to share; the present one where none was validated."""
-    checkpoint = trainer.checkpoint_callback
-    path = checkpoint.best_model_path if isinstance(checkpoint, ModelCheckpoint) else ""
-    best = load(path) if path else module.captioner.cpu().eval()
+    paths = [
+        callback.best_model_path
+        for callback in trainer.checkpoint_callbacks
+        if isinstance(callback, ModelCheckpoint) and callback.monitor is not None
+    ]
+    best = load(paths[0]) if paths[0] else module.captioner.cpu().eval()
     if trainer.is_global_zero:
         save(best, module.description, folder / run_folder.MODEL)
     return best

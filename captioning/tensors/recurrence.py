@@ -45,7 +45,7 @@ class SharedWeight:
             return F.linear(inputs, self._tape.weight)
         # One plain product of matrices: of a tensor with more axes or expanded ones torch makes a batched product.
         flat = inputs.reshape(-1, inputs.shape[-1])
-        return _Linear.apply(flat, self._anchor, self._tape).unflatten(0, inputs.shape[:-1])  # type: ignore[no-any-return]
+        return _Linear.apply(flat, self._anchor, self._tape).unflatten(0, inputs.shape[:-1])
 
 
 class _WeightGradient(Function):
@@ -113,13 +113,13 @@ class SharedTensor:
         """(B', N, R) weights over the first B' rows of (B, R, D) -> (B', N, D): Σ_r weights_r tensor_r."""
         if self.anchor is None:
             return weights @ self.first(len(weights))
-        return _Mix.apply(weights, self.anchor, self.running)  # type: ignore[no-any-return]
+        return _Mix.apply(weights, self.anchor, self.running)
 
     def compare(self, queries: Tensor) -> Tensor:
         """(B', N, A) queries with the first B' rows of (B, R, A) -> (B', N, R): inner products."""
         if self.anchor is None:
             return queries @ self.first(len(queries)).transpose(1, 2)
-        return _Compare.apply(queries, self.anchor, self.running)  # type: ignore[no-any-return]
+        return _Compare.apply(queries, self.anchor, self.running)
 
 
 class _TensorGradient(Function):

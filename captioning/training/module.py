@@ -64,7 +64,10 @@ class CaptioningModule(pl.LightningModule):
 
     def training_step(self, batch: CaptionBatch, batch_index: int) -> Tensor:
         """The batch's summed loss; its gradient is divided in `on_before_optimizer_step`."""
-        loss = self._loss(batch, self._scheduled_sampling())
+        # A seed for each batch and process: a resumed run draws (dropout, own words) what an unbroken one would.
+        seed = hash((self.seed, self.current_epoch, batch_index, self.global_rank)) % 2**63
+        torch.manual_seed(seed)
+        loss = self._loss(batch, self._scheduled_sampling(seed))
         self._step_count += loss.count
         self._log_training(loss)
         return loss.total
@@ -88,18 +91,15 @@ class CaptioningModule(pl.LightningModule):
         reading = self.captioner.decoder(features, batch.inputs, batch.is_word, sampling)
         return self.objective(reading, batch, features)
 
-    def _scheduled_sampling(self) -> ScheduledSampling | None:
+    def _scheduled_sampling(self, seed: int) -> ScheduledSampling | None:
         if self.sampling.probability == 0:
             return None
         steps = self.sampling.epochs * max(self.trainer.num_training_batches, 1)
         probability = self.sampling.probability * min(1.0, self.global_step / max(steps, 1))
-        generator = torch.Generator(self.device)
-        # A fresh seed for each step and process: a resumed run draws what an unbroken one would.
-        generator.manual_seed(hash((self.seed, self.global_step, self.global_rank)) % 2**63)
-        return ScheduledSampling(probability, generator)
+        return ScheduledSampling(probability, torch.Generator(self.device).manual_seed(seed))
 
     def _log_training(self, loss: Loss) -> None:
-        values = {
+        values: dict[str, Tensor | float] = {
             "train/loss": loss.total.detach() / max(loss.count, 1),
             "train/nats_per_word": loss.nats / max(loss.words, 1),
             "train/penalty": loss.penalty / max(loss.captions, 1),
@@ -150,7 +150,7 @@ class CaptioningModule(pl.LightningModule):
         """Put everything into the checkpoint that is needed to rebuild the captioner; plain types only."""
         checkpoint["captioner"] = self.description
 
-    def configure_optimizers(self) -> tuple[list[Optimizer], list[dict[str, Any]]]:
+    def configure_optimizers(self) -> Any:
         """One optimizer, a schedule by steps, and for `plateau` its reductions at each validation."""
         settings = self.optimizer_settings
         optimizer = make_optimizer(
@@ -169,7 +169,9 @@ class CaptioningModule(pl.LightningModule):
 
 def _check_monitor(monitor: str, images: int) -> None:
     if monitor not in VALIDATION_METRICS:
-        raise ConfigError(f"trainer.monitor: expected one of {', '.join(VALIDATION_METRICS)}, got {monitor!r}")
+        raise ConfigError(
+            f"trainer.monitor: expected one of {', '.join(VALIDATION_METRICS)}, got {monitor!r}"
+        )
     if monitor == "CIDEr-D" and images < 2:
         raise ConfigError(
             "trainer.monitor: CIDEr-D is undefined for a single validation image; give more, or watch BLEU-4"
