@@ -53,6 +53,16 @@ def test_equal_cells_differ_in_their_place_alone_and_the_place_says_row_and_colu
     torch.testing.assert_close((numbers + 1) * (SIDE - 1) / 2, torch.tensor(cells, dtype=torch.float32))
 
 
+def test_the_mean_region_does_not_know_where_anything_is(encoder: CellEncoder) -> None:
+    pixels = pixels_of(1)
+    cells = torch.nn.functional.unfold(pixels, CELL, stride=CELL)  # (1, 3 * CELL * CELL, R)
+    shuffled = cells[..., torch.randperm(SIDE * SIDE, generator=torch.Generator().manual_seed(2))]
+    moved = torch.nn.functional.fold(shuffled, pixels.shape[-2:], CELL, stride=CELL)
+    assert not torch.equal(pixels, moved)
+    before, after = (encoder(picture).regions.mean(dim=1) for picture in (pixels, moved))
+    torch.testing.assert_close(before, after)
+
+
 def test_it_learns_with_the_decoder_and_its_places_do_not(encoder: CellEncoder) -> None:
     encoder(pixels_of(2)).regions.square().sum().backward()
     assert all(parameter.grad is not None for parameter in encoder.parameters())
