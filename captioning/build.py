@@ -89,9 +89,7 @@ def rebuild_captioner(description: Mapping[str, Any]) -> Captioner:
     model = _model_from(description["model"])
     vocabulary = Vocabulary.from_list(description["vocabulary"])
     cells = model.encoder.name == CELLS
-    encoder: Encoder = (
-        CellEncoder(**description["encoder"]) if cells else rebuild_encoder(description["encoder"])
-    )
+    encoder: Encoder = CellEncoder(**description["encoder"]) if cells else rebuild_encoder(description["encoder"])
     decoder = build_decoder(model, region_width=encoder.width, vocabulary_size=len(vocabulary))
     search = Search(**description["search"])
     return Captioner(encoder=encoder, decoder=decoder, vocabulary=vocabulary, default_search=search)
@@ -121,9 +119,7 @@ def _show_attend_tell(model: ModelConfig, *, region_width: int, vocabulary_size:
     )
 
 
-def _output(
-    config: DecoderConfig, embedding: nn.Embedding, *, region_width: int
-) -> DeepOutput | LinearOutput:
+def _output(config: DecoderConfig, embedding: nn.Embedding, *, region_width: int) -> DeepOutput | LinearOutput:
     tied = embedding if config.tie_words else None
     if config.output == "deep":
         return DeepOutput(

@@ -145,9 +145,7 @@ class Captioner(nn.Module):
                 captions.append(self.to_caption(hypotheses[0], features, placement))
         return captions
 
-    def score(
-        self, images: Sequence[ImageSource], captions: Sequence[str], *, batch_size: int = 16
-    ) -> list[Caption]:
+    def score(self, images: Sequence[ImageSource], captions: Sequence[str], *, batch_size: int = 16) -> list[Caption]:
         """The given captions, one an image, as the model reads them: log-probabilities and maps of their words.
 
         A word outside the vocabulary is read as the unknown word, and its log-probability is that of the unknown

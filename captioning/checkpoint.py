@@ -43,9 +43,7 @@ def save(captioner: Captioner, description: dict[str, Any], folder: Path | str) 
         "weights_sha256": _hash(fresh / WEIGHTS),
         **description,
     }
-    (fresh / DESCRIPTION).write_text(
-        json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
-    )
+    (fresh / DESCRIPTION).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     fresh.chmod(0o755)
     if folder.exists():
         shutil.rmtree(folder)
@@ -89,9 +87,7 @@ def _read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             f"it was written by captioning {description.get('versions', {}).get('captioning', 'of unknown version')}"
         )
     if not (folder / WEIGHTS).is_file():
-        raise CheckpointError(
-            f"{folder}: expected {WEIGHTS} beside {DESCRIPTION}, found none; get a fresh copy"
-        )
+        raise CheckpointError(f"{folder}: expected {WEIGHTS} beside {DESCRIPTION}, found none; get a fresh copy")
     if _hash(folder / WEIGHTS) != description["weights_sha256"]:
         raise CheckpointError(f"{folder / WEIGHTS}: its checksum is not the one noted; get a fresh copy")
     try:
@@ -125,9 +121,7 @@ def _fill(captioner: Captioner, weights: dict[str, Tensor], path: Path) -> None:
     try:
         missing, unexpected = captioner.load_state_dict(weights, strict=False)
     except RuntimeError as error:
-        raise CheckpointError(
-            f"{path}: weights of other shapes than the description says: {error}"
-        ) from error
+        raise CheckpointError(f"{path}: weights of other shapes than the description says: {error}") from error
     # Tied weights are stored under one of their names.
     state = captioner.state_dict(keep_vars=True)
     wrong = [*unexpected, *(name for name in missing if id(state[name]) not in present)]

@@ -101,7 +101,7 @@ class DataConfig:
     restval_joins_train: bool = True
     """karpathy: whether the images marked restval are trained on, as is usual."""
     features: str = "auto"
-    """auto (a store in `feature_cache`, made the first time), none (the CNN runs at every step), or a store's folder."""
+    """auto (a store in `feature_cache`, made the first time), none (the CNN runs at every step), or a folder."""
     feature_cache: str = "runs/features"
     """Where `auto` keeps its stores, one a kind of encoder and caption file."""
     mirror: bool = False

@@ -52,9 +52,7 @@ def transfer(source: Captioner, target: Captioner) -> Transfer:
                 taken.append(name)
             else:
                 fresh.append(name)
-    return Transfer(
-        tuple(taken), tuple(by_word), tuple(fresh), len(new_rows), len(target.vocabulary) - len(new_rows)
-    )
+    return Transfer(tuple(taken), tuple(by_word), tuple(fresh), len(new_rows), len(target.vocabulary) - len(new_rows))
 
 
 def _has_words(name: str) -> bool:

@@ -34,10 +34,8 @@ class Memory:
 
     def select(self, images: Tensor) -> "Memory":
         """The memory of these images only; for decoding, where no gradient is asked for."""
-        keys = SharedTensor(self.score.keys.running.tensor[images])
-        values = SharedTensor(self.values.running.tensor[images])
         mask = None if self.mask is None else self.mask[images]
-        return Memory(ScoreMemory(keys, self.score.project_query), values, mask)
+        return Memory(self.score.select(images), self.values.select(images), mask)
 
 
 class Attention(nn.Module):

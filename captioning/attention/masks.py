@@ -34,6 +34,4 @@ def check_available(mask: Tensor) -> None:
     empty = (~mask.any(-1)).nonzero()
     if len(empty):
         row = tuple(empty[0].tolist())
-        raise ShapeError(
-            f"mask: row {row} allows no key at all; give every query at least one key it may attend to"
-        )
+        raise ShapeError(f"mask: row {row} allows no key at all; give every query at least one key it may attend to")

@@ -6,43 +6,14 @@ an image (`remember`) and the queries at every step (`forward`).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import Function
 
+from captioning.attention.additive import ACTIVATIONS, AdditiveKeys
 from captioning.errors import ConfigError
 from captioning.tensors.precision import linear
-from captioning.tensors.recurrence import RunningGradient, SharedTensor, SharedWeight
-
-
-class Activation(NamedTuple):
-    """A nonlinearity y = f(x) whose slope is known from y, so that only y is kept for the backward pass."""
-
-    apply_: Callable[[Tensor], Tensor]
-    """f, in place."""
-    slope: Callable[[Tensor], Tensor]
-    """f'(x) as a function of y, in new memory."""
-
-
-def _tanh_slope(activated: Tensor) -> Tensor:
-    return torch.addcmul(activated.new_ones(()), activated, activated, value=-1)
-
-
-ACTIVATIONS = {
-    "tanh": Activation(torch.tanh_, _tanh_slope),
-    "relu": Activation(torch.relu_, lambda activated: (activated > 0).to(activated.dtype)),
-}
-
-
-def additive(queries: Tensor, keys: Tensor, vector: Tensor, *, activation: str = "tanh") -> Tensor:
-    """s_ij = vᵀ tanh(q_i + k_j) for projected queries (..., N, A) and keys (..., R, A) -> (..., N, R).
-
-    Bahdanau, Cho and Bengio (2015), with q_i = W_q query_i and k_j = W_k key_j + b. `activation` can be relu, as
-    in a widely copied port; then it is another function, not a faster one.
-    """
-    return ACTIVATIONS[activation].apply_(queries.unsqueeze(-2) + keys.unsqueeze(-3)) @ vector
+from captioning.tensors.recurrence import SharedTensor, SharedWeight
 
 
 def dot(queries: Tensor, keys: Tensor) -> Tensor:
@@ -64,6 +35,10 @@ class ScoreMemory:
     project_query: Callable[[Tensor], Tensor]
     """(B, N, Dq) -> (B, N, A)."""
 
+    def select(self, images: Tensor) -> "ScoreMemory":
+        """Of these images only; for decoding, where no gradient is asked for."""
+        return ScoreMemory(self.keys.select(images), self.project_query)
+
 
 class Score(nn.Module):
     """What all scores have in common: a linear map for queries, one for keys, and a comparison of the two.
@@ -81,11 +56,14 @@ class Score(nn.Module):
         dtype = keys.dtype
         projected = keys if self.key_map is None else linear(self.key_map, keys)
         project = _identity if self.query_map is None else SharedWeight(self.query_map.weight.to(dtype))
-        return ScoreMemory(SharedTensor(projected), project)
+        return ScoreMemory(self._share(projected), project)
 
     def forward(self, queries: Tensor, memory: ScoreMemory) -> Tensor:
         """(B', N, Dq) queries over the first B' images of the memory -> (B', N, R) scores."""
         return self.compare(memory.project_query(queries), memory.keys)
+
+    def _share(self, keys: Tensor) -> SharedTensor:
+        return SharedTensor(keys)
 
     def compare(self, queries: Tensor, keys: SharedTensor) -> Tensor:
         """(B', N, A) projected queries, (B, R, A) projected keys -> (B', N, R)."""
@@ -102,46 +80,16 @@ class AdditiveScore(Score):
     def __init__(self, query_width: int, key_width: int, width: int, *, activation: str = "tanh") -> None:
         super().__init__(nn.Linear(query_width, width, bias=False), nn.Linear(key_width, width))
         if activation not in ACTIVATIONS:
-            raise ConfigError(
-                f"additive activation: expected one of {', '.join(ACTIVATIONS)}, got {activation!r}"
-            )
+            raise ConfigError(f"additive activation: expected one of {', '.join(ACTIVATIONS)}, got {activation!r}")
         self.activation = activation
         self.vector = nn.Parameter(torch.empty(width).uniform_(-(width**-0.5), width**-0.5))
 
+    def _share(self, keys: Tensor) -> SharedTensor:
+        return AdditiveKeys(keys, self.vector.to(keys.dtype), activation=self.activation)
+
     def compare(self, queries: Tensor, keys: SharedTensor) -> Tensor:
-        vector = self.vector.to(queries.dtype)
-        if keys.anchor is None:
-            return additive(queries, keys.first(len(queries)), vector, activation=self.activation)
-        activation = ACTIVATIONS[self.activation]
-        return _Additive.apply(queries, vector, keys.anchor, keys.running, activation)
-
-
-class _Additive(Function):
-    """`additive`, whose backward adds the keys' gradient in place to the sum over all steps."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        queries: Tensor,
-        vector: Tensor,
-        anchor: Tensor,
-        running: RunningGradient,
-        activation: Activation,
-    ) -> Tensor:
-        keys = running.tensor[: len(queries)]
-        activated = activation.apply_(queries.unsqueeze(2) + keys.unsqueeze(1))
-        ctx.save_for_backward(activated, vector)
-        ctx.running, ctx.activation = running, activation
-        return activated @ vector
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
-        activated, vector = ctx.saved_tensors
-        (toward_scores,) = gradients
-        toward_vector = toward_scores.flatten() @ activated.flatten(0, 2)
-        inner = ctx.activation.slope(activated).mul_(toward_scores.unsqueeze(-1)).mul_(vector)
-        ctx.running.first(len(activated)).add_(inner.sum(1))
-        return inner.sum(2), toward_vector, toward_scores.new_zeros(0), None, None
+        assert isinstance(keys, AdditiveKeys)
+        return keys.compare_additively(queries)
 
 
 class DotScore(Score):

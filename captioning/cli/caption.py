@@ -27,30 +27,18 @@ def parser() -> OneLineParser:
         "pictures could not be read; each is named on stderr and the rest goes on.",
     )
     made.add_argument("model", help="A captioner: a run's folder, a model folder or a .ckpt file.")
-    made.add_argument(
-        "pictures", nargs="+", help="Files, folders, patterns such as 'photos/*.jpg', or - for a list."
-    )
-    made.add_argument(
-        "--overlay", metavar="DIR", help="Write filmstrips, maps (npz), words (JSON) and a page here."
-    )
+    made.add_argument("pictures", nargs="+", help="Files, folders, patterns such as 'photos/*.jpg', or - for a list.")
+    made.add_argument("--overlay", metavar="DIR", help="Write filmstrips, maps (npz), words (JSON) and a page here.")
     made.add_argument("--format", choices=PICTURE_FORMATS, default="png", help="Of the filmstrips.")
     made.add_argument("--frames", action="store_true", help="Also write a picture for each single word.")
     made.add_argument("--text", help="Show this caption instead of the model's own.")
     made.add_argument("--json", metavar="FILE", help="Write the captions as COCO results JSON.")
-    made.add_argument(
-        "--beam_size", type=int, help="Hypotheses kept; 1 is greedy. Default: the model's setting."
-    )
+    made.add_argument("--beam_size", type=int, help="Hypotheses kept; 1 is greedy. Default: the model's setting.")
     made.add_argument("--maximum_length", type=int, help="Longest caption. Default: the model's setting.")
-    made.add_argument(
-        "--ranking", choices=("none", "average", "wu"), help="How finished captions are compared."
-    )
-    made.add_argument(
-        "--color_map", default="inferno", help="Colours of the maps; a wrong name lists the known ones."
-    )
+    made.add_argument("--ranking", choices=("none", "average", "wu"), help="How finished captions are compared.")
+    made.add_argument("--color_map", default="inferno", help="Colours of the maps; a wrong name lists the known ones.")
     made.add_argument("--opacity", type=float, default=0.7, help="Of the map over the photo, 0 to 1.")
-    made.add_argument(
-        "--normalization", choices=("word", "caption"), default="word", help="What full colour means."
-    )
+    made.add_argument("--normalization", choices=("word", "caption"), default="word", help="What full colour means.")
     made.add_argument("--font", metavar="FILE", help="A font for captions in scripts other than Latin.")
     made.add_argument("--device", default="cpu", help="cpu, cuda, mps, ...")
     return made
@@ -63,9 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     from captioning.data.image_files import find_images
     from captioning.viz.overlay import MapStyle
 
-    style = MapStyle(
-        color_map=options.color_map, opacity=options.opacity, normalization=options.normalization
-    )
+    style = MapStyle(color_map=options.color_map, opacity=options.opacity, normalization=options.normalization)
     failures: list[str] = []
     paths = find_images(
         options.pictures, stream=sys.stdin, on_error=lambda error: _tell_failure(error, str(error), failures)
@@ -100,9 +86,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _search(captioner: "Captioner", options: Any) -> "Search":
     chosen = {name: getattr(options, name) for name in ("beam_size", "maximum_length", "ranking")}
-    return replace(
-        captioner.default_search, **{name: value for name, value in chosen.items() if value is not None}
-    )
+    return replace(captioner.default_search, **{name: value for name, value in chosen.items() if value is not None})
 
 
 def _captioned(

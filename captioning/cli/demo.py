@@ -43,9 +43,7 @@ def parser() -> OneLineParser:
         description="Draw a small set of pictures, train a soft-attention captioner on it, score it, and write "
         "captions, word-by-word overlays and a page to OUTPUT/demo.",
     )
-    made.add_argument(
-        "--output", default="runs", help="Where the folder demo is put; an older demo is replaced."
-    )
+    made.add_argument("--output", default="runs", help="Where the folder demo is put; an older demo is replaced.")
     made.add_argument("--train_images", type=int, default=6000, help="Pictures to train on.")
     made.add_argument("--max_epochs", type=int, default=10, help="Passes over them.")
     made.add_argument("--seed", type=int, default=1, help="Sets everything that is drawn at random.")
@@ -83,7 +81,9 @@ def demo_config(*, output: str, train_images: int, max_epochs: int, seed: int) -
         ),
         data=DataConfig(format="drawn", minimum_count=1, batch_size=64, drawn_train=train_images),
         objective=ObjectiveConfig(penalty_weight=0.0),
-        optimizer=OptimizerSettings(learning_rate=3e-3, schedule="cosine", warmup_steps=100),
+        optimizer=OptimizerSettings(
+            learning_rate=3e-3, encoder_learning_rate=3e-3, schedule="cosine", warmup_steps=100
+        ),
         trainer=TrainerConfig(max_epochs=max_epochs, accelerator="cpu"),
         search=Search(beam_size=3, maximum_length=16),
     )
@@ -123,8 +123,6 @@ def summarize(result: "TrainingResult") -> None:
     write_predictions(result.folder / "test_predictions.json", said)
     output = OverlayFolder(result.folder, MapStyle())
     for record in test.records[:SHOWN]:
-        output.add(
-            record.path, images[record.image_id], captions[record.image_id], references=record.captions
-        )
+        output.add(record.path, images[record.image_id], captions[record.image_id], references=record.captions)
     shown = {**shares, "BLEU-4": scores.corpus["BLEU-4"], "CIDEr-D": scores.corpus["CIDEr-D"]}
     output.finish(title="captioning demo", model="demo", introduction=INTRODUCTION, scores=shown)

@@ -24,18 +24,12 @@ def parser() -> OneLineParser:
     made.add_argument("model", nargs="?", help="A captioner: a run's folder, a model folder or a .ckpt file.")
     made.add_argument("--predictions", metavar="FILE", help="COCO results JSON to score instead of a model.")
     made.add_argument("--captions", required=True, metavar="FILE", help="The file of the reference captions.")
-    made.add_argument(
-        "--format", default="auto", help="Of that file: auto, flickr8k, karpathy, coco or table."
-    )
-    made.add_argument(
-        "--images", metavar="DIR", help="The pictures' folder. Default: beside the caption file."
-    )
+    made.add_argument("--format", default="auto", help="Of that file: auto, flickr8k, karpathy, coco or table.")
+    made.add_argument("--images", metavar="DIR", help="The pictures' folder. Default: beside the caption file.")
     made.add_argument("--splits", type=dict[str, str], default={}, help="flickr8k: {val: list file, ...}.")
     made.add_argument("--split", default="val", help="train, val or test.")
     made.add_argument("--beam_size", type=int, help="Default: the model's setting.")
-    made.add_argument(
-        "--feature_cache", default="runs/features", help="Where features are kept for the next time."
-    )
+    made.add_argument("--feature_cache", default="runs/features", help="Where features are kept for the next time.")
     made.add_argument("--output", metavar="DIR", help="Write predictions.json and scores.json here.")
     made.add_argument("--device", default="cpu", help="cpu, cuda, mps, ...")
     return made
@@ -92,8 +86,6 @@ def _predictions(options: Any, data: "RunData") -> tuple[Mapping[str, str], dict
     captioner = load(options.model).to(options.device)
     search = captioner.default_search
     search = search if options.beam_size is None else replace(search, beam_size=options.beam_size)
-    pictures = open_pictures(
-        _data_config(options), data, captioner.encoder, progress=report("encode pictures")
-    )
+    pictures = open_pictures(_data_config(options), data, captioner.encoder, progress=report("encode pictures"))
     said = predict(captioner, data.captions, pictures, search=search, progress=report("caption pictures"))
     return said.captions, search_details(search) | {"cut_off": said.unfinished}

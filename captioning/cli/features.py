@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from captioning.cli.progress import report, show_log
-from captioning.cli.settings import OneLineParser, parse_training_config
+from captioning.cli.settings import parse_training_config
 from captioning.errors import ConfigError
 
 
@@ -27,13 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     key = store_key(encoder, mirror=config.data.mirror)
     images = data.captions.records
     automatic = config.data.features == "auto"
-    folder = (
-        store_folder(Path(config.data.feature_cache), key, images)
-        if automatic
-        else Path(config.data.features)
-    )
-    store = extract_features(
-        encoder, images, folder, mirror=config.data.mirror, progress=report("encode pictures")
-    )
+    folder = store_folder(Path(config.data.feature_cache), key, images) if automatic else Path(config.data.features)
+    store = extract_features(encoder, images, folder, mirror=config.data.mirror, progress=report("encode pictures"))
     print(f"{folder}: {len(store)} pictures, {store.rows} x {store.columns} x {store.width}")
     return 0

@@ -37,19 +37,13 @@ class OverlayFolder:
         self._entries: list[PageEntry] = []
         self._names: set[str] = set()
 
-    def add(
-        self, path: Path, image: Image.Image, caption: Caption, *, references: tuple[str, ...] = ()
-    ) -> None:
+    def add(self, path: Path, image: Image.Image, caption: Caption, *, references: tuple[str, ...] = ()) -> None:
         """Write the picture's files; nothing for the page yet."""
         self.folder.mkdir(parents=True, exist_ok=True)
         name = self._free_name(path.stem)
-        strip = filmstrip(
-            image, caption.words, caption.maps, caption.placement, style=self.style, font=self.font
-        )
+        strip = filmstrip(image, caption.words, caption.maps, caption.placement, style=self.style, font=self.font)
         save_picture(strip, self.folder / f"{name}.{self.format}")
-        np.savez_compressed(
-            self.folder / f"{name}.npz", maps=caption.maps, box=np.asarray(caption.placement.box)
-        )
+        np.savez_compressed(self.folder / f"{name}.npz", maps=caption.maps, box=np.asarray(caption.placement.box))
         (self.folder / f"{name}.json").write_text(
             json.dumps(_as_dict(path, caption), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
         )

@@ -47,9 +47,7 @@ def parse_training_config(arguments: Sequence[str], *, prog: str) -> TrainingCon
 
 def _one_line(message: str, known: list[str]) -> str:
     line = " ".join(message.split())
-    line = re.sub(
-        r"an? typing\.Literal\[([^]]*)\]", lambda found: "one of " + found[1].replace("'", ""), line
-    )
+    line = re.sub(r"an? typing\.Literal\[([^]]*)\]", lambda found: "one of " + found[1].replace("'", ""), line)
     line = re.sub(r"(?:an? )?<class '(\w+)'>", r"\1", line)
     name = _unknown_name(line)
     near = get_close_matches(name, known, n=1, cutoff=0.5) if name else []

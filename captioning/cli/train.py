@@ -17,7 +17,5 @@ def run(arguments: Sequence[str]) -> int:
     result = train(config, report=report)
     if int(os.environ.get("LOCAL_RANK", "0")) == 0:
         print(score_table({result.folder.name: result.scores}))
-        print(
-            f"\ncaptioner: {result.folder / 'model'}\ncaption pictures: captioning caption {result.folder} PHOTO.jpg"
-        )
+        print(f"\ncaptioner: {result.folder / 'model'}\ncaption pictures: captioning caption {result.folder} PHOTO.jpg")
     return 0

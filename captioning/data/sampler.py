@@ -75,7 +75,8 @@ class TrainingSampler(Sampler[BatchRequest]):
         windows = [
             order[start : start + self.window * size] for start in range(0, len(order), self.window * size)
         ]
-        by_length = [images[np.argsort(self.lengths[images], kind="stable")] for images in windows]
+        # Long captions first: a recurrence drops the images at the end of its batch as their captions end.
+        by_length = [images[np.argsort(-self.lengths[images], kind="stable")] for images in windows]
         steps = _cut_steps(np.concatenate(by_length), size, self.world_size)
         return [steps[place] for place in generator.permutation(len(steps))]
 

@@ -156,8 +156,8 @@ class ShowAttendTell(nn.Module):
             contexts.append(context.flatten(0, 1))
             weights.append(looked.flatten(0, 1))
         rows = words.rows
-        logits = self.output(torch.cat(read)[rows], torch.cat(states)[rows], torch.cat(contexts)[rows])
-        return Reading(logits, torch.cat(weights)[rows], words)
+        of_words = [torch.cat(steps).index_select(0, rows) for steps in (read, states, contexts, weights)]
+        return Reading(self.output(*of_words[:3]), of_words[3], words)
 
     def embed(self, words: Tensor, dtype: torch.dtype) -> Tensor:
         """Word ids (...) -> vectors (..., E) of this type, with dropout in training."""

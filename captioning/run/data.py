@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from PIL import Image
+
 from captioning.captioner import Encoder
 from captioning.config import DataConfig
 from captioning.data.formats import read_captions
@@ -17,7 +19,6 @@ from captioning.encoders.small import CellEncoder
 from captioning.errors import ConfigError, DataError
 from captioning.extraction import extract_features, store_folder, store_key
 from captioning.features.store import FeatureStore
-from PIL import Image
 
 Progress = Callable[[int, int], None]
 _log = logging.getLogger(__name__)
@@ -69,17 +70,13 @@ def open_data(config: DataConfig, *, seed: int, check_files: bool = True) -> Run
     return RunData(_first_training_images(captions, config.train_images))
 
 
-def open_pictures(
-    config: DataConfig, data: RunData, encoder: Encoder, *, progress: Progress | None = None
-) -> Pictures:
+def open_pictures(config: DataConfig, data: RunData, encoder: Encoder, *, progress: Progress | None = None) -> Pictures:
     """Where batches get their pictures: the drawn arrays, picture files, or a feature store (made if need be)."""
     if data.drawn is not None:
         return data.drawn.pictures(encoder.preprocessing)
     if isinstance(encoder, CellEncoder) or config.features == "none" or encoder.tune_from is not None:
         if config.features not in ("none", "auto"):
-            raise ConfigError(
-                "data.features: a store holds what a frozen encoder saw; this one is trained: give none"
-            )
+            raise ConfigError("data.features: a store holds what a frozen encoder saw; this one is trained: give none")
         return PictureFiles(encoder.preprocessing, mirror=config.mirror)
     store = _open_store(config, data.captions, encoder, progress)
     return StoredFeatures(store, views=len(store.key.views))

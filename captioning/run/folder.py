@@ -39,8 +39,7 @@ def find_checkpoint(folder: Path, ckpt_path: str | None) -> Path | None:
     path = folder / CHECKPOINTS / LAST if ckpt_path == "last" else Path(ckpt_path)
     if not path.is_file():
         raise CheckpointError(
-            f"--ckpt_path {ckpt_path}: expected a checkpoint at {path}, found none; "
-            "leave the flag out to start afresh"
+            f"--ckpt_path {ckpt_path}: expected a checkpoint at {path}, found none; leave the flag out to start afresh"
         )
     return path
 

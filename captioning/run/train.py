@@ -4,11 +4,10 @@ import json
 import logging
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytorch_lightning as pl
@@ -60,9 +59,7 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     started = time.monotonic()
     report = report or _silent
     resume = config.ckpt_path is not None
-    folder = run_folder.choose_run_folder(
-        Path(config.output), config.name, overwrite=config.overwrite, resume=resume
-    )
+    folder = run_folder.choose_run_folder(Path(config.output), config.name, overwrite=config.overwrite, resume=resume)
     checkpoint = run_folder.find_checkpoint(folder, config.ckpt_path)
     pl.seed_everything(config.seed, workers=True, verbose=False)
     data = open_data(config.data, seed=config.seed)
@@ -73,15 +70,11 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     _write_config(folder, config)
     with _quiet_lightning():
         trainer = _trainer(config.trainer, folder, _callbacks(config.trainer, folder, data))
-        trainer.fit(
-            module, _loaders(config, captioner, data, pictures), ckpt_path=checkpoint, weights_only=True
-        )
+        trainer.fit(module, _loaders(config, captioner, data, pictures), ckpt_path=checkpoint, weights_only=True)
     if trainer.interrupted:
         raise KeyboardInterrupt
     best = _keep_best(trainer, module, folder)
-    scores = _evaluate(
-        best, data.captions.split("val"), pictures, folder, report("caption the validation pictures")
-    )
+    scores = _evaluate(best, data.captions.split("val"), pictures, folder, report("caption the validation pictures"))
     _log.warning("done in %.1f minutes: %s", (time.monotonic() - started) / 60, folder)
     return TrainingResult(folder, best, scores, data)
 
@@ -103,9 +96,7 @@ def _fresh_captioner(config: TrainingConfig, data: RunData) -> Captioner:
 
 def _module(config: TrainingConfig, captioner: Captioner, data: RunData) -> CaptioningModule:
     beam_size = config.trainer.validation_beam_size
-    search = Search(
-        beam_size, config.search.maximum_length, config.search.minimum_length, config.search.ranking
-    )
+    search = Search(beam_size, config.search.maximum_length, config.search.minimum_length, config.search.ranking)
     return CaptioningModule(
         captioner,
         build_objective(config.objective),
@@ -114,16 +105,12 @@ def _module(config: TrainingConfig, captioner: Captioner, data: RunData) -> Capt
         references=data.captions.split("val").references,
         validation_search=search,
         monitor=config.trainer.monitor,
-        sampling=SamplingSettings(
-            config.objective.scheduled_sampling, config.objective.scheduled_sampling_epochs
-        ),
+        sampling=SamplingSettings(config.objective.scheduled_sampling, config.objective.scheduled_sampling_epochs),
         seed=config.seed,
     )
 
 
-def _loaders(
-    config: TrainingConfig, captioner: Captioner, data: RunData, pictures: Pictures
-) -> CaptionDataModule:
+def _loaders(config: TrainingConfig, captioner: Captioner, data: RunData, pictures: Pictures) -> CaptionDataModule:
     train, validation = (
         CaptionDataset(
             data.captions.split(split),

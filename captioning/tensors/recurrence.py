@@ -77,10 +77,14 @@ class _Linear(Function):
 
 
 class RunningGradient:
-    """A tensor (B, ...) and the sum of the gradients that the steps have found for it so far."""
+    """A tensor (B, ...) and the sum of the gradients that the steps have found for it so far.
 
-    def __init__(self, tensor: Tensor) -> None:
+    A factor that the gradients of all steps share may be left out by them and given as `scale`, broadcast.
+    """
+
+    def __init__(self, tensor: Tensor, scale: Tensor | None = None) -> None:
         self.tensor = tensor
+        self._scale = scale
         self._sum: Tensor | None = None
 
     def first(self, rows: int) -> Tensor:
@@ -90,9 +94,9 @@ class RunningGradient:
         return self._sum[:rows]
 
     def take(self) -> Tensor:
-        """The whole sum; the next backward pass starts from zero."""
+        """The whole sum, scaled; the next backward pass starts from zero."""
         taken, self._sum = self.first(len(self.tensor)), None
-        return taken
+        return taken if self._scale is None else taken.mul_(self._scale)
 
 
 class SharedTensor:
@@ -101,13 +105,18 @@ class SharedTensor:
     A custom function that takes `anchor` as an input adds its part to `running.first(rows)` in its backward.
     """
 
-    def __init__(self, tensor: Tensor) -> None:
-        self.running = RunningGradient(tensor.detach())
+    def __init__(self, tensor: Tensor, *, gradient_scale: Tensor | None = None) -> None:
+        scale = None if gradient_scale is None else gradient_scale.detach()
+        self.running = RunningGradient(tensor.detach(), scale)
         self.anchor = _TensorGradient.apply(tensor, self.running) if _needs_gradient(tensor) else None
 
     def first(self, rows: int) -> Tensor:
         """The first `rows` rows, without gradient."""
         return self.running.tensor[:rows]
+
+    def select(self, images: Tensor) -> "SharedTensor":
+        """Of these images only; for decoding, where no gradient is asked for."""
+        return SharedTensor(self.running.tensor[images])
 
     def mix(self, weights: Tensor) -> Tensor:
         """(B', N, R) weights over the first B' rows of (B, R, D) -> (B', N, D): Σ_r weights_r tensor_r."""

@@ -33,14 +33,10 @@ def check_shape(name: str, tensor: Tensor, letters: str, **sizes: int) -> dict[s
     fits = len(shape) >= len(named) if free else len(shape) == len(named)
     if fits:
         trailing = shape[len(shape) - len(named) :]
-        fits = all(
-            found.setdefault(letter, size) == size for letter, size in zip(named, trailing, strict=True)
-        )
+        fits = all(found.setdefault(letter, size) == size for letter, size in zip(named, trailing, strict=True))
     if not fits:
         known = ", ".join(f"{letter} = {size}" for letter, size in sizes.items())
-        raise ShapeError(
-            f"{name}: expected ({', '.join(axes)}){' with ' + known if known else ''}, got {shape}"
-        )
+        raise ShapeError(f"{name}: expected ({', '.join(axes)}){' with ' + known if known else ''}, got {shape}")
     return found
 
 

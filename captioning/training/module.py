@@ -139,9 +139,7 @@ class CaptioningModule(pl.LightningModule):
             return own
         parts: list[Any] = [None] * self.trainer.world_size
         distributed.all_gather_object(parts, own)
-        merged = {
-            image_id: caption for predictions, _, _ in parts for image_id, caption in predictions.items()
-        }
+        merged = {image_id: caption for predictions, _, _ in parts for image_id, caption in predictions.items()}
         return merged, sum(part[1] for part in parts), sum(part[2] for part in parts)
 
     # Checkpoints and optimization
@@ -169,9 +167,7 @@ class CaptioningModule(pl.LightningModule):
 
 def _check_monitor(monitor: str, images: int) -> None:
     if monitor not in VALIDATION_METRICS:
-        raise ConfigError(
-            f"trainer.monitor: expected one of {', '.join(VALIDATION_METRICS)}, got {monitor!r}"
-        )
+        raise ConfigError(f"trainer.monitor: expected one of {', '.join(VALIDATION_METRICS)}, got {monitor!r}")
     if monitor == "CIDEr-D" and images < 2:
         raise ConfigError(
             "trainer.monitor: CIDEr-D is undefined for a single validation image; give more, or watch BLEU-4"

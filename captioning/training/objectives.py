@@ -48,13 +48,9 @@ class CrossEntropy:
     def __post_init__(self) -> None:
         if self.penalty_reduction not in PENALTY_REDUCTIONS:
             expected = ", ".join(PENALTY_REDUCTIONS)
-            raise ConfigError(
-                f"penalty_reduction: expected one of {expected}, got {self.penalty_reduction!r}"
-            )
+            raise ConfigError(f"penalty_reduction: expected one of {expected}, got {self.penalty_reduction!r}")
         if self.loss_reduction not in REDUCTIONS:
-            raise ConfigError(
-                f"loss_reduction: expected one of {', '.join(REDUCTIONS)}, got {self.loss_reduction!r}"
-            )
+            raise ConfigError(f"loss_reduction: expected one of {', '.join(REDUCTIONS)}, got {self.loss_reduction!r}")
 
     def __call__(self, reading: Reading, batch: CaptionBatch, features: ImageFeatures) -> Loss:
         """The loss of what a decoder read."""
@@ -74,9 +70,5 @@ class CrossEntropy:
         With token_mean the penalty is still a mean over captions; parts of an accumulated step are then weighed by
         their share of the words.
         """
-        per_caption = {"sum": 1.0, "mean": 1 / regions, "released": captions / regions}[
-            self.penalty_reduction
-        ]
-        return (
-            per_caption if self.loss_reduction == "caption_mean" else per_caption * words / max(captions, 1)
-        )
+        per_caption = {"sum": 1.0, "mean": 1 / regions, "released": captions / regions}[self.penalty_reduction]
+        return per_caption if self.loss_reduction == "caption_mean" else per_caption * words / max(captions, 1)

@@ -1,18 +1,13 @@
 """Scores against loops, against each other, and their variance."""
 
+import sys
+
 import pytest
 import torch
 from torch import nn
 
-from captioning.attention.scores import (
-    SCORES,
-    AdditiveScore,
-    DotScore,
-    GeneralScore,
-    ScaledDotScore,
-    additive,
-    dot,
-)
+from captioning.attention.additive import LARGEST, AdditiveKeys, additive
+from captioning.attention.scores import SCORES, AdditiveScore, DotScore, GeneralScore, ScaledDotScore, dot
 from captioning.errors import ConfigError
 from captioning.tensors.recurrence import SharedTensor
 
@@ -28,10 +23,7 @@ def test_additive_equals_a_loop():
     expected = torch.stack(
         [
             torch.stack(
-                [
-                    torch.stack([vector @ torch.tanh(queries[b, i] + keys[b, j]) for j in range(R)])
-                    for i in range(N)
-                ]
+                [torch.stack([vector @ torch.tanh(queries[b, i] + keys[b, j]) for j in range(R)]) for i in range(N)]
             )
             for b in range(B)
         ]
@@ -61,12 +53,53 @@ def test_additive_gradients_by_finite_differences_and_by_autograd(activation):
     assert torch.autograd.gradcheck(fast, (queries, keys))
 
 
+@pytest.mark.parametrize("size", [0.1, 1.0, 5.0, 30.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_exponentials_are_exact_near_zero_far_out_and_beyond_their_range(size, dtype):
+    torch.manual_seed(1)
+    queries = (size * torch.randn(B, N, A, dtype=dtype)).requires_grad_()
+    keys = (size * torch.randn(B, R, A, dtype=dtype)).requires_grad_()
+    vector = torch.randn(A, dtype=dtype, requires_grad=True)
+    assert (size > LARGEST) == bool(keys.abs().amax() > LARGEST)
+    scores = AdditiveKeys(keys, vector).compare_additively(queries)
+    expected = torch.tanh(queries.unsqueeze(2) + keys.unsqueeze(1)) @ vector
+    tolerance = {"atol": 5e-6, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 1e-13, "rtol": 1e-12}
+    torch.testing.assert_close(scores, expected, **tolerance)
+    leaves = [queries, keys, vector]
+    for one, other in zip(
+        torch.autograd.grad(scores.sin().sum(), leaves),
+        torch.autograd.grad(expected.sin().sum(), leaves),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, **tolerance)
+    with torch.no_grad():
+        torch.testing.assert_close(AdditiveKeys(keys, vector).compare_additively(queries), expected, **tolerance)
+
+
+def test_many_images_are_compared_in_chunks(monkeypatch):
+    monkeypatch.setattr(sys.modules["captioning.attention.additive"], "CHUNK", 2 * N * R * A)
+    queries, keys, vector = draw(5, N, A), draw(7, R, A), draw(A)
+    shared = AdditiveKeys(keys, vector)
+    scores, expected = shared.compare_additively(queries), additive(queries, keys[:5], vector)
+    torch.testing.assert_close(scores, expected)
+    leaves = [queries, keys, vector]
+    plain = torch.tanh(queries.unsqueeze(2) + keys[:5].unsqueeze(1)) @ vector
+    for one, other in zip(
+        torch.autograd.grad(scores.sin().sum(), leaves),
+        torch.autograd.grad(plain.sin().sum(), leaves),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            shared.select(torch.tensor([3, 0])).compare_additively(queries[[3, 0]]), expected[[3, 0]]
+        )
+
+
 @pytest.mark.parametrize("name", sorted(SCORES))
 def test_every_score_has_right_gradients_through_the_shared_keys(name):
     score = SCORES[name](DQ, DK, A).double()
-    assert torch.autograd.gradcheck(
-        lambda q, k: score(q, score.remember(k)), (draw(B, N, DQ), draw(B, R, DK))
-    )
+    assert torch.autograd.gradcheck(lambda q, k: score(q, score.remember(k)), (draw(B, N, DQ), draw(B, R, DK)))
 
 
 @pytest.mark.parametrize("name", sorted(SCORES))

@@ -35,7 +35,5 @@ def trained(drawn, tmp_path_factory):
     """The run folder of a captioner."""
     runs = tmp_path_factory.mktemp("runs")
     captions = ("--data.captions", drawn / "captions.jsonl")
-    assert (
-        call("train", *SMALL, *captions, "--trainer.max_epochs", 1, "--output", runs, "--name", "small") == 0
-    )
+    assert call("train", *SMALL, *captions, "--trainer.max_epochs", 1, "--output", runs, "--name", "small") == 0
     return runs / "small"

@@ -97,9 +97,7 @@ def test_evaluate_equals_the_scores_of_the_run_and_of_the_file(trained, drawn, t
     assert table[0] == table[1]
     rows = [json.loads(line) for line in (drawn / "captions.jsonl").read_text().splitlines()]
     references = {row["image"]: [row["caption"]] for row in rows if row["split"] == "val"}
-    said = {
-        row["image_id"]: row["caption"] for row in json.loads((tmp_path / "predictions.json").read_text())
-    }
+    said = {row["image_id"]: row["caption"] for row in json.loads((tmp_path / "predictions.json").read_text())}
     assert scores["CIDEr-D"] == pytest.approx(score(said, references).corpus["CIDEr-D"])
 
 

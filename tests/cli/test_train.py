@@ -39,8 +39,7 @@ def test_a_run_leaves_config_log_checkpoints_model_samples_predictions_and_score
 def test_checkpoint_and_model_folder_hold_the_same_captioner(trained, drawn):
     picture = drawn / "test_00000.png"
     texts = {
-        captioning.load(trained / name).caption([picture])[0].text
-        for name in ("", "model", "checkpoints/best.ckpt")
+        captioning.load(trained / name).caption([picture])[0].text for name in ("", "model", "checkpoints/best.ckpt")
     }
     assert len(texts) == 1
 
@@ -59,9 +58,7 @@ def test_the_checkpoint_holds_plain_types_only(trained):
 
 
 def test_resuming_goes_on_where_the_run_stopped(drawn, tmp_path):
-    whole = settings(
-        drawn, tmp_path, "--name", "whole", "--trainer.max_epochs", 3, "--trainer.ema_decay", 0.9
-    )
+    whole = settings(drawn, tmp_path, "--name", "whole", "--trainer.max_epochs", 3, "--trainer.ema_decay", 0.9)
     assert call(*whole) == 0
     parts = settings(drawn, tmp_path, "--name", "parts", "--trainer.ema_decay", 0.9)
     assert call(*parts, "--trainer.max_epochs", 1) == 0

@@ -132,9 +132,7 @@ def test_masked_regions_are_as_if_absent_even_where_they_hold_nan():
     assert (masked.weights[:, 4:] == 0).all()
     masked.logits.sum().backward()
     assert (regions.grad[:, 4:] == 0).all()
-    assert all(
-        parameter.grad.isfinite().all() for parameter in decoder.parameters() if parameter.grad is not None
-    )
+    assert all(parameter.grad.isfinite().all() for parameter in decoder.parameters() if parameter.grad is not None)
 
 
 def test_reordered_and_selected_states_go_on_as_their_own_prefix():
@@ -187,5 +185,5 @@ def test_a_batch_without_words_gives_no_rows_and_no_gradient():
 def test_unknown_switches_are_named():
     with pytest.raises(ConfigError, match="gate: expected one of scalar, vector, none, got 'matrix'"):
         make(gate="matrix")
-    with pytest.raises(ConfigError, match="initial_state: .* got 'zero'"):
+    with pytest.raises(ConfigError, match=r"initial_state: .* got 'zero'"):
         make(initial_state="zero")

@@ -20,7 +20,7 @@ from captioning.training.module import CaptioningModule
 from captioning.training.objectives import CrossEntropy
 from captioning.training.settings import OptimizerSettings
 
-WORDS = "a red green blue circle square star above below left of the".split()
+WORDS = ["a", "red", "green", "blue", "circle", "square", "star", "above", "below", "left", "of", "the"]
 MODEL = ModelConfig(
     EncoderConfig(name="cells", weights="none"),
     AttentionConfig(width=7),
@@ -34,10 +34,7 @@ def captions(images, *, seed=0):
         CaptionedImage(
             f"{i}.png",
             f"{i}.png",
-            tuple(
-                " ".join(generator.choice(WORDS, generator.integers(2, 9)))
-                for _ in range(generator.integers(1, 4))
-            ),
+            tuple(" ".join(generator.choice(WORDS, generator.integers(2, 9))) for _ in range(generator.integers(1, 4))),
             "train",
         )
         for i in range(images)

@@ -90,9 +90,7 @@ def test_token_mean_is_the_widely_copied_ports_loss():
 
 
 def test_unknown_reductions_are_named():
-    with pytest.raises(
-        ConfigError, match="penalty_reduction: expected one of sum, mean, released, got 'max'"
-    ):
+    with pytest.raises(ConfigError, match="penalty_reduction: expected one of sum, mean, released, got 'max'"):
         CrossEntropy(penalty_reduction="max")
     with pytest.raises(ConfigError, match="loss_reduction"):
         CrossEntropy(loss_reduction="sum")

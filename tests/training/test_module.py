@@ -28,9 +28,7 @@ def weights_after(**settings):
 
 def assert_same(one, other, **tolerance):
     for name, tensor in one.items():
-        torch.testing.assert_close(
-            tensor, other[name], msg=lambda text, name=name: f"{name}: {text}", **tolerance
-        )
+        torch.testing.assert_close(tensor, other[name], msg=lambda text, name=name: f"{name}: {text}", **tolerance)
 
 
 @pytest.mark.parametrize("reduction", ["caption_mean", "token_mean"])
@@ -81,9 +79,7 @@ def test_validation_scores_are_those_of_the_scoring_function():
 def test_the_trial_pass_leaves_no_trace():
     module, loaders = small_run.make(7)
     watch = Watch()
-    small_run.fit(
-        module, loaders, num_sanity_val_steps=2, max_steps=1, limit_val_batches=1.0, callbacks=[watch]
-    )
+    small_run.fit(module, loaders, num_sanity_val_steps=2, max_steps=1, limit_val_batches=1.0, callbacks=[watch])
     assert "validation/CIDEr-D" not in watch.seen[0]
 
 
@@ -113,9 +109,7 @@ def test_moving_average_is_what_it_says():
             latest.append(pl_module.captioner.decoder.embedding.weight.detach().clone())
 
     module, loaders = small_run.make(8, batch_size=2)
-    small_run.fit(
-        module, loaders, limit_val_batches=0, max_epochs=3, callbacks=[Record(), MovingAverage(decay)]
-    )
+    small_run.fit(module, loaders, limit_val_batches=0, max_epochs=3, callbacks=[Record(), MovingAverage(decay)])
     average = latest[0]
     for updates, new in enumerate(latest[1:], start=1):
         kept = min(decay, (1 + updates) / (10 + updates))
