@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from captioning.data.drawn.painting import paint
-from captioning.data.drawn.scenes import ALL_PAIRS, TRAINING_PAIRS, draw_scenes
+from captioning.data.drawn.scenes import draw_scenes, show_held_out
 from captioning.data.records import CaptionedImage, CaptionSet
 from captioning.data.sources import PictureArrays
 from captioning.features.preprocessing import Preprocessing
@@ -28,6 +28,8 @@ class DrawnSet:
     """(N, 96, 96, 3) uint8, in the order of the records."""
     word_cells: Mapping[str, WordCells]
     """image_id -> the true cells of its caption's words."""
+    unseen: frozenset[str]
+    """The test pictures whose caption names a colour-shape pair that no training picture shows."""
 
     def pictures(self, preprocessing: Preprocessing) -> PictureArrays:
         """The source of these pictures for a `CaptionDataset`."""
@@ -35,23 +37,36 @@ class DrawnSet:
         return PictureArrays(self.pixels, places, preprocessing)
 
 
-def draw_set(*, train: int = 12_000, val: int = 500, test: int = 2_000, seed: int = 0) -> DrawnSet:
+def draw_set(
+    *, train: int = 12_000, val: int = 500, test: int = 2_000, unseen_share: float = 0.05, seed: int = 0
+) -> DrawnSet:
     """Draw a set; the same seed draws the same pictures, and the size of a split changes no other split.
 
-    Objects of some colour-shape pairs (`scenes.HELD_OUT_PAIRS`) are in test pictures only.
+    In the first `unseen_share` of the test pictures one of the two objects is of a pair of colour and shape
+    that is drawn nowhere else (`scenes.HELD_OUT_PAIRS`). They are few, so that a model can pass without
+    composing what it has learned; `unseen` names them, to be scored by themselves.
     """
+    counts = {"train": train, "val": val, "test": test}
+    unseen = round(unseen_share * test)
     records: list[CaptionedImage] = []
     pixels: list[np.ndarray] = []
     word_cells: dict[str, WordCells] = {}
-    for place, (split, count) in enumerate({"train": train, "val": val, "test": test}.items()):
+    for place, (split, count) in enumerate(counts.items()):
         generator = np.random.default_rng((seed, place))
-        scenes = draw_scenes(count, ALL_PAIRS if split == "test" else TRAINING_PAIRS, generator)
+        scenes = draw_scenes(count, generator)
+        if split == "test":
+            scenes = show_held_out(scenes, unseen, generator)
         pixels.append(paint(scenes, generator))
         for scene in range(count):
-            image_id = f"{split}_{scene:05d}.png"
+            image_id = _image_id(split, scene)
             word_cells[image_id] = scenes.word_cells(scene)
             records.append(CaptionedImage(image_id, Path(image_id), (scenes.caption(scene),), split))
-    return DrawnSet(CaptionSet(tuple(records)), np.concatenate(pixels), word_cells)
+    names = frozenset(_image_id("test", scene) for scene in range(unseen))
+    return DrawnSet(CaptionSet(tuple(records)), np.concatenate(pixels), word_cells, names)
+
+
+def _image_id(split: str, scene: int) -> str:
+    return f"{split}_{scene:05d}.png"
 
 
 def write_drawn_set(folder: Path, drawn: DrawnSet) -> Path:

@@ -6,7 +6,6 @@ import pytest
 
 from captioning.data.drawn.painting import CELL, RGB, SIDE, paint
 from captioning.data.drawn.scenes import (
-    ALL_PAIRS,
     COLORS,
     FEWEST_OTHERS,
     GRID,
@@ -17,6 +16,7 @@ from captioning.data.drawn.scenes import (
     TRAINING_PAIRS,
     Scenes,
     draw_scenes,
+    show_held_out,
 )
 from captioning.data.synthetic import DrawnSet, draw_set, read_word_cells, write_drawn_set
 from captioning.data.table import read_table
@@ -26,7 +26,8 @@ from captioning.text.tokenize import join, tokenize
 
 @pytest.fixture(scope="module")
 def scenes() -> Scenes:
-    return draw_scenes(2003, ALL_PAIRS, np.random.default_rng(7))
+    generator = np.random.default_rng(7)
+    return show_held_out(draw_scenes(2003, generator), 401, generator)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +76,8 @@ def test_every_relation_color_shape_and_number_of_other_objects_is_drawn(scenes:
     assert Counter(scenes.relations.tolist()).keys() == set(range(len(RELATIONS)))
     assert set(scenes.exists.sum(axis=1)) == set(range(2 + FEWEST_OTHERS, 3 + MOST_OTHERS))
     seen = set(zip(scenes.colors[scenes.exists], scenes.shapes[scenes.exists], strict=True))
-    assert seen == set(ALL_PAIRS)
+    assert seen == {*TRAINING_PAIRS, *HELD_OUT_PAIRS}
+    assert len(seen) == len(COLORS) * len(SHAPES)
 
 
 def test_the_cells_of_words_are_those_of_the_objects_that_they_name(scenes: Scenes) -> None:
@@ -97,12 +99,17 @@ def test_held_out_pairs_are_drawn_in_test_pictures_only(drawn: DrawnSet) -> None
     held_out = {f"{COLORS[color]} {SHAPES[shape]}" for color, shape in HELD_OUT_PAIRS}
     assert {color for color, _ in TRAINING_PAIRS} == set(range(len(COLORS)))
     assert {shape for _, shape in TRAINING_PAIRS} == set(range(len(SHAPES)))
-    hits = Counter(
-        record.split
-        for record in drawn.captions.records
-        if any(pair in record.captions[0] for pair in held_out)
-    )
-    assert hits.keys() == {"test"}
+    hits = {
+        record.image_id for record in drawn.captions.records if any(pair in record.captions[0] for pair in held_out)
+    }
+    assert hits == drawn.unseen
+    assert len(hits) == 5
+    assert {image_id.split("_")[0] for image_id in hits} == {"test"}
+
+
+def test_training_scenes_hold_no_held_out_pair_even_where_nothing_is_said_of_it() -> None:
+    scenes = draw_scenes(1009, np.random.default_rng(8))
+    assert set(zip(scenes.colors.flat, scenes.shapes.flat, strict=True)) == set(TRAINING_PAIRS)
 
 
 def test_each_cell_holds_its_object_and_empty_cells_hold_nothing_bright(scenes: Scenes) -> None:

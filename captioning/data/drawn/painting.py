@@ -59,9 +59,7 @@ def _paint_part(scenes: Scenes, generator: np.random.Generator) -> np.ndarray:
     return pictures.clip(0, 255).astype(np.uint8)
 
 
-def _blend(
-    canvas: np.ndarray, where: tuple[np.ndarray, np.ndarray], coverage: np.ndarray, ink: np.ndarray
-) -> None:
+def _blend(canvas: np.ndarray, where: tuple[np.ndarray, np.ndarray], coverage: np.ndarray, ink: np.ndarray) -> None:
     below = canvas[where]
     canvas[where] = below + coverage[..., None] * (ink[:, None, None, :] - below)
 
@@ -89,9 +87,7 @@ def _pixel_centres() -> np.ndarray:
     return np.stack(np.meshgrid(steps, steps, indexing="xy"))
 
 
-def _distance(
-    shape: str, across: np.ndarray, down: np.ndarray, radius: np.ndarray, turn: np.ndarray
-) -> np.ndarray:
+def _distance(shape: str, across: np.ndarray, down: np.ndarray, radius: np.ndarray, turn: np.ndarray) -> np.ndarray:
     """Signed distance to the outline, in pixels, negative inside; too small near corners."""
     corners, ratio, own_turn = STARS.get(shape, (4, 1.0, 0.0))
     half = math.pi / corners

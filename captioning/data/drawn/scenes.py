@@ -7,7 +7,8 @@ for the same objects, so that what is known of a picture as a whole, such as the
 caption in four right at best.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from itertools import product
 
 import numpy as np
 
@@ -20,11 +21,9 @@ FEWEST_OTHERS, MOST_OTHERS = 2, 6
 """How many objects a picture holds besides the two that are described."""
 SUBJECT, LANDMARK = 0, 1
 
-ALL_PAIRS = tuple((color, shape) for color in range(len(COLORS)) for shape in range(len(SHAPES)))
-"""(color, shape), as indices."""
 HELD_OUT_PAIRS = tuple((kind, kind) for kind in range(len(COLORS)))
-"""Only test pictures show these: every colour and every shape is known from other pairs."""
-TRAINING_PAIRS = tuple(pair for pair in ALL_PAIRS if pair not in HELD_OUT_PAIRS)
+"""(color, shape), as indices. Only test pictures show these: every colour and every shape is known from other pairs."""
+TRAINING_PAIRS = tuple(pair for pair in product(range(len(COLORS)), range(len(SHAPES))) if pair not in HELD_OUT_PAIRS)
 
 
 @dataclass(frozen=True)
@@ -64,16 +63,25 @@ class Scenes:
         return (None, subject, subject, *between, None, landmark, landmark)
 
 
-def draw_scenes(count: int, pairs: tuple[tuple[int, int], ...], generator: np.random.Generator) -> Scenes:
-    """`count` scenes whose objects, the undescribed ones too, are of the given (color, shape) pairs."""
+def draw_scenes(count: int, generator: np.random.Generator) -> Scenes:
+    """`count` scenes, all of whose objects are of `TRAINING_PAIRS`."""
     relations = generator.integers(len(RELATIONS), size=count)
     described = _described_cells(relations, generator)
     cells = np.hstack([described, _other_cells(described, generator)])
     exists = np.ones((count, 2 + MOST_OTHERS), dtype=bool)
     number = generator.integers(FEWEST_OTHERS, MOST_OTHERS, endpoint=True, size=(count, 1))
     exists[:, 2:] = np.arange(MOST_OTHERS) < number
-    kinds = np.array(pairs)[generator.integers(len(pairs), size=exists.shape)]
+    kinds = np.array(TRAINING_PAIRS)[generator.integers(len(TRAINING_PAIRS), size=exists.shape)]
     return Scenes(cells, kinds[..., 0], kinds[..., 1], exists, relations)
+
+
+def show_held_out(scenes: Scenes, count: int, generator: np.random.Generator) -> Scenes:
+    """The same scenes, but in the first `count` of them the subject or the landmark is of a held-out pair."""
+    colors, shapes = scenes.colors.copy(), scenes.shapes.copy()
+    kinds = np.array(HELD_OUT_PAIRS)[generator.integers(len(HELD_OUT_PAIRS), size=count)]
+    changed = generator.integers(2, size=count)
+    colors[np.arange(count), changed], shapes[np.arange(count), changed] = kinds.T
+    return replace(scenes, colors=colors, shapes=shapes)
 
 
 def _described_cells(relations: np.ndarray, generator: np.random.Generator) -> np.ndarray:
