@@ -1,0 +1,42 @@
+"""Every config that ships: its first line is its command, it is complete, and it trains."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from captioning.cli.settings import parse_training_config
+from captioning.data.synthetic import draw_set, write_drawn_set
+from tests.cli.conftest import call
+
+CONFIGS = sorted((Path(__file__).parent.parent / "configs").rglob("*.yaml"))
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("drawn")
+    return write_drawn_set(folder, draw_set(train=8, val=3, test=1))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_the_first_line_is_the_command(path):
+    first = path.read_text(encoding="utf-8").split("\n", 1)[0]
+    words = shlex.split(first.removeprefix("# "))
+    assert words[:4] == ["captioning", "train", "--config", f"configs/{path.name}"]
+    config = parse_training_config(["--config", str(path), *words[4:]], prog="captioning train")
+    assert config.name == path.stem
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_it_trains_for_a_step_on_drawn_pictures(path, pictures, tmp_path):
+    arguments = ["--config", path, "--output", tmp_path, "--trainer.max_steps", "1", "--trainer.progress_bar", "false"]
+    if "format: drawn" in path.read_text(encoding="utf-8"):
+        arguments += ["--data.drawn_train", "40", "--data.drawn_test", "2"]
+    else:
+        arguments += ["--model.encoder.weights", "none", "--model.encoder.image_size", "64"]
+        arguments += ["--data.format", "table", "--data.captions", pictures, "--data.splits", "{}"]
+        arguments += ["--data.images", pictures.parent, "--data.minimum_count", "1"]
+        arguments += ["--data.feature_cache", tmp_path / "features"]
+    arguments += ["--trainer.accelerator", "cpu", "--trainer.sample_images", "1", "--search.maximum_length", "5"]
+    assert call("train", *arguments) == 0
+    assert (tmp_path / path.stem / "scores.json").is_file()
