@@ -115,6 +115,7 @@ def _show_attend_tell(model: ModelConfig, *, region_width: int, vocabulary_size:
         gate=config.gate,
         initial_state=config.initial_state,
         word_dropout=config.word_dropout,
+        embedding_dropout=config.embedding_dropout,
         region_dropout=config.region_dropout,
     )
 

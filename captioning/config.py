@@ -69,7 +69,9 @@ class DecoderConfig:
     dropout: float = 0.5
     """Before the vocabulary layer."""
     word_dropout: float = 0.0
-    """On the word vectors that the LSTM reads."""
+    """Of whole words among those that are read."""
+    embedding_dropout: float = 0.0
+    """Of single components of the word vectors that are read."""
     region_dropout: float = 0.0
     """On the region vectors."""
 

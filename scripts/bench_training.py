@@ -86,9 +86,7 @@ CONTESTANTS = (
 def main() -> None:
     """Print the table."""
     parser = arguments(__doc__, repeats=5)
-    parser.add_argument(
-        "--captions", type=int, nargs="+", default=[1, 5], help="captions an image, each a setting"
-    )
+    parser.add_argument("--captions", type=int, nargs="+", default=[1, 5], help="captions an image, each a setting")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     print(f"Training, {options.images} images, {options.threads} threads, torch {torch.__version__}\n")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 INTRODUCTION = (
-    "Drawn pictures that the captioner never saw in training; some of their colour-shape pairs it never saw either. "
-    "One shape wears a white frame: it is described first, then the one other shape of its row or column."
+    "Drawn pictures that the captioner never saw in training; a few show colour-shape pairs that it never saw either. "
+    "The shape in a full white frame is described first, then the one between four white corners; the rest is left out."
 )
 NEXT_STEPS = """
 see {folder}/index.html in a browser: point at a word to see where the model looked

@@ -29,9 +29,7 @@ class CaptionBatch:
         images = len(self.image_ids)
         pictures = [each for each in (self.features, self.pixels) if each is not None]
         if len(pictures) != 1:
-            raise ShapeError(
-                f"batch: expected either features or pixels, got {'both' if pictures else 'neither'}"
-            )
+            raise ShapeError(f"batch: expected either features or pixels, got {'both' if pictures else 'neither'}")
         if len(pictures[0]) != images:
             raise ShapeError(f"batch: expected a picture for each of {images} ids, got {len(pictures[0])}")
         if self.words.dim() != 3 or self.words.shape[0] != images or self.words.dtype != torch.int64:

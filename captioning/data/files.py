@@ -13,9 +13,7 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise DataError(f"{path}: expected a file, found nothing there") from None
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: expected UTF-8, got other bytes at {error.start}; save it as UTF-8"
-        ) from None
+        raise DataError(f"{path}: expected UTF-8, got other bytes at {error.start}; save it as UTF-8") from None
     except OSError as error:
         raise DataError(f"{path}: can't be read: {error.strerror}") from None
 

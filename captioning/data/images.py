@@ -30,9 +30,7 @@ _TURN_UPRIGHT = {
 }
 
 
-def load_image(
-    source: ImageSource, *, background: Color = WHITE, max_pixels: int = MAX_PIXELS
-) -> Image.Image:
+def load_image(source: ImageSource, *, background: Color = WHITE, max_pixels: int = MAX_PIXELS) -> Image.Image:
     """The picture as a person sees it: upright by its EXIF tag, RGB with 8 bits, an animation's first frame.
 
     source: a path, the bytes of a file, or a Pillow picture (its current frame). The content decides what it
@@ -100,8 +98,7 @@ def _identified(stream: BinaryIO, name: str) -> Image.Image:
     except Exception as error:  # whatever a decoder raises on hostile bytes, the file is to blame
         kind = describe_content(head)
         raise ImageError(
-            f"{name}: not a readable picture; it seems to be {kind}. "
-            "Fetch the picture again or leave the file out"
+            f"{name}: not a readable picture; it seems to be {kind}. Fetch the picture again or leave the file out"
         ) from error
 
 

@@ -73,9 +73,7 @@ class CaptionSet:
         return {split: Count(images[split], captions[split]) for split in images}
 
 
-def clean(
-    images: Iterable[CaptionedImage], *, notes: Sequence[str] = (), check_files: bool = True
-) -> CaptionSet:
+def clean(images: Iterable[CaptionedImage], *, notes: Sequence[str] = (), check_files: bool = True) -> CaptionSet:
     """What can be used of `images`, with a note for each kind of thing that can't.
 
     Left out: captions without a word, images of an unknown split, pictures that aren't there (unless
@@ -83,9 +81,7 @@ def clean(
     scored, good for prediction. A caption that an image has twice stays twice (annotators agree at times) and
     is counted. Raises DataError for an id that comes twice and for a set in which nothing is left.
     """
-    found = [
-        replace(image, captions=tuple(_normalize(caption) for caption in image.captions)) for image in images
-    ]
+    found = [replace(image, captions=tuple(_normalize(caption) for caption in image.captions)) for image in images]
     _refuse_repeated_ids(found)
     known = [image for image in found if image.split in SPLITS]
     present = [image for image in known if not check_files or image.path.is_file()]
@@ -97,15 +93,11 @@ def clean(
         *_note_captions(present, records),
     )
     if not records:
-        raise DataError(
-            "captions: expected at least one image, none is left: " + "; ".join(all_notes or ("no rows",))
-        )
+        raise DataError("captions: expected at least one image, none is left: " + "; ".join(all_notes or ("no rows",)))
     return CaptionSet(records, all_notes)
 
 
-def build_vocabulary(
-    captions: CaptionSet, *, minimum_count: int = 5, maximum_size: int | None = None
-) -> Vocabulary:
+def build_vocabulary(captions: CaptionSet, *, minimum_count: int = 5, maximum_size: int | None = None) -> Vocabulary:
     """The vocabulary of the training captions alone, so that no word of another split leaks into it."""
     words = (tokenize(caption) for caption in captions.split("train").captions)
     return Vocabulary.build(words, minimum_count=minimum_count, maximum_size=maximum_size)
@@ -123,17 +115,13 @@ def _with_words(image: CaptionedImage) -> CaptionedImage:
 def _refuse_repeated_ids(images: Sequence[CaptionedImage]) -> None:
     [(image_id, times)] = Counter(image.image_id for image in images).most_common(1) or [("", 0)]
     if times > 1:
-        raise DataError(
-            f"image id {image_id!r}: expected once, got {times} images with it; ids must be unique"
-        )
+        raise DataError(f"image id {image_id!r}: expected once, got {times} images with it; ids must be unique")
 
 
 def _note_unknown_splits(images: Sequence[CaptionedImage]) -> list[str]:
     unknown = Counter(image.split for image in images if image.split not in SPLITS)
     expected = ", ".join(SPLITS)
-    return [
-        f"split {name!r} is none of {expected}: {count} images left out" for name, count in unknown.items()
-    ]
+    return [f"split {name!r} is none of {expected}: {count} images left out" for name, count in unknown.items()]
 
 
 def _note_missing_files(expected: Sequence[CaptionedImage], present: Sequence[CaptionedImage]) -> list[str]:
@@ -152,9 +140,7 @@ def _note_captions(before: Sequence[CaptionedImage], after: Sequence[CaptionedIm
     if repeated:
         notes.append(f"{repeated} captions are duplicates within their image; they are kept")
     if uncaptioned:
-        notes.append(
-            f"{len(uncaptioned)} images without captions, good for prediction only: {_some(uncaptioned)}"
-        )
+        notes.append(f"{len(uncaptioned)} images without captions, good for prediction only: {_some(uncaptioned)}")
     return notes
 
 

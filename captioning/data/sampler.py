@@ -40,9 +40,7 @@ class TrainingSampler(Sampler[BatchRequest]):
         world_size: int = 1,
     ) -> None:
         if len(lengths) < world_size:
-            raise DataError(
-                f"training images: expected one or more a process, got {len(lengths)} for {world_size}"
-            )
+            raise DataError(f"training images: expected one or more a process, got {len(lengths)} for {world_size}")
         self.lengths = np.asarray(lengths)
         self.batch_size = batch_size
         self.seed = seed
@@ -72,9 +70,7 @@ class TrainingSampler(Sampler[BatchRequest]):
         generator = np.random.default_rng((self.seed, self.epoch))
         size = self.batch_size * self.world_size
         order = generator.permutation(len(self.lengths))
-        windows = [
-            order[start : start + self.window * size] for start in range(0, len(order), self.window * size)
-        ]
+        windows = [order[start : start + self.window * size] for start in range(0, len(order), self.window * size)]
         # Long captions first: a recurrence drops the images at the end of its batch as their captions end.
         by_length = [images[np.argsort(-self.lengths[images], kind="stable")] for images in windows]
         steps = _cut_steps(np.concatenate(by_length), size, self.world_size)

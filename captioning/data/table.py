@@ -69,9 +69,7 @@ def _split_fields(text: str, path: Path) -> list[tuple[int, list[str]]]:
                 rows.append((line, fields))
             line = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(
-            f"{path}, line {line}: expected a row by the rules of CSV, got one with {error}"
-        ) from None
+        raise DataError(f"{path}, line {line}: expected a row by the rules of CSV, got one with {error}") from None
     return rows
 
 
@@ -79,10 +77,7 @@ def _find_columns(header: Sequence[str]) -> dict[str, int]:
     """Our word for each known column -> its place; empty unless there are an image and a caption column."""
     names = [name.strip().lower() for name in header]
     columns = {
-        column: names.index(name)
-        for column, known in COLUMN_NAMES.items()
-        for name in reversed(known)
-        if name in names
+        column: names.index(name) for column, known in COLUMN_NAMES.items() for name in reversed(known) if name in names
     }
     return columns if {"image", "caption"} <= columns.keys() else {}
 

@@ -47,9 +47,7 @@ def fit_square(image: Image.Image, preprocessing: Preprocessing) -> tuple[Image.
     size, resampling = preprocessing.size, _RESAMPLING[preprocessing.interpolation]
     if preprocessing.fit == "pad":
         return _pad(image, preprocessing)
-    box = (
-        _whole(image) if preprocessing.fit == "squash" else _centre_square(image, preprocessing.crop_fraction)
-    )
+    box = _whole(image) if preprocessing.fit == "squash" else _centre_square(image, preprocessing.crop_fraction)
     return image.resize((size, size), resampling, box=box), Placement(*image.size, box)
 
 

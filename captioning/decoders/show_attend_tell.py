@@ -62,13 +62,15 @@ class ShowAttendTell(nn.Module):
         gate: str = "scalar",
         initial_state: str = "linear",
         word_dropout: float = 0.0,
+        embedding_dropout: float = 0.0,
         region_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         word_width = embedding.embedding_dim
         self.attention, self.embedding, self.output = attention, embedding, output
         self.region_width, self.state_width = region_width, state_width
-        self.region_dropout, self.word_dropout = nn.Dropout(region_dropout), nn.Dropout(word_dropout)
+        self.region_dropout = nn.Dropout(region_dropout)
+        self.word_dropout, self.embedding_dropout = nn.Dropout(word_dropout), nn.Dropout(embedding_dropout)
         self.initial_hidden = _initial_state(initial_state, region_width, state_width)
         self.initial_cell = _initial_state(initial_state, region_width, state_width)
         self.word_gates = nn.Linear(word_width, 4 * state_width)
@@ -160,8 +162,11 @@ class ShowAttendTell(nn.Module):
         return Reading(self.output(*of_words[:3]), of_words[3], words)
 
     def embed(self, words: Tensor, dtype: torch.dtype) -> Tensor:
-        """Word ids (...) -> vectors (..., E) of this type, with dropout in training."""
-        return self.word_dropout(self.embedding(words).to(dtype))
+        """Word ids (...) -> vectors (..., E) of this type; in training with dropout of components and of whole words."""
+        vectors = self.embedding_dropout(self.embedding(words).to(dtype))
+        if self.training and self.word_dropout.p > 0:
+            vectors = vectors * self.word_dropout(vectors.new_ones(*words.shape, 1))
+        return vectors
 
     def advance(self, memory: ImageMemory, state: State, words: Tensor) -> tuple[State, Tensor, Tensor]:
         """One step of decoding: words (B, K) just chosen -> state, log-probabilities (B, K, V), weights (B, K, R)."""

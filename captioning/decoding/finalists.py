@@ -31,12 +31,8 @@ class Finalists:
         )
         by_score = everything[0].argsort(dim=1, descending=True, stable=True)
         ended = everything[1].gather(1, by_score).to(torch.uint8)
-        order = by_score.gather(1, ended.argsort(dim=1, descending=True, stable=True))[
-            :, : self.scores.shape[1]
-        ]
-        for kept, entries in zip(
-            (self.scores, self._finished, self._last, self._places), everything, strict=True
-        ):
+        order = by_score.gather(1, ended.argsort(dim=1, descending=True, stable=True))[:, : self.scores.shape[1]]
+        for kept, entries in zip((self.scores, self._finished, self._last, self._places), everything, strict=True):
             kept[images] = entries.gather(1, order)
 
     def worst(self, images: Tensor) -> Tensor:

@@ -50,9 +50,7 @@ def check_stage(stage: str, names: Iterable[str]) -> None:
     known = list(names)
     if stage not in known:
         near = get_close_matches(stage, known, n=3) or known[-3:]
-        raise ConfigError(
-            f"encoder stage {stage!r}: unknown; nearest: {', '.join(near)} (of {', '.join(known)})"
-        )
+        raise ConfigError(f"encoder stage {stage!r}: unknown; nearest: {', '.join(near)} (of {', '.join(known)})")
 
 
 def map_shape(trunk: nn.Module, size: int) -> torch.Size:
@@ -63,9 +61,7 @@ def map_shape(trunk: nn.Module, size: int) -> torch.Size:
     trunk.eval()
     try:
         with torch.no_grad():
-            maps: Tensor = torch.func.functional_call(
-                trunk, shapes, torch.empty(1, 3, size, size, device="meta")
-            )
+            maps: Tensor = torch.func.functional_call(trunk, shapes, torch.empty(1, 3, size, size, device="meta"))
     finally:
         trunk.train(was_training)
     return maps.shape

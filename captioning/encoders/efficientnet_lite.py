@@ -207,9 +207,7 @@ def _blocks(scaling: Scaling) -> list[InvertedBottleneck]:
         for index in range(count):
             stride = group.stride if index == 0 else 1
             blocks.append(
-                InvertedBottleneck(
-                    channels, outputs, kernel=group.kernel, stride=stride, expansion=group.expansion
-                )
+                InvertedBottleneck(channels, outputs, kernel=group.kernel, stride=stride, expansion=group.expansion)
             )
             channels = outputs
     return blocks

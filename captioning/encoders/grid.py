@@ -96,9 +96,7 @@ def _grid(name: str, network: CutNetwork, size: int) -> tuple[int, int, int]:
         shape = map_shape(network.trunk, size)
     except (RuntimeError, ValueError, AssertionError) as error:
         reason = str(error).strip().split("\n")[0]
-        raise ConfigError(
-            f"encoder {name}: takes no pictures of {size} x {size} pixels ({reason})"
-        ) from error
+        raise ConfigError(f"encoder {name}: takes no pictures of {size} x {size} pixels ({reason})") from error
     if len(shape) != 4:
         raise ConfigError(
             f"encoder {name}, layer {network.layer}: expected a map (B, D, rows, columns), got {tuple(shape)}"

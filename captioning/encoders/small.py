@@ -35,9 +35,7 @@ class CellEncoder(nn.Module):
             )
         self.rows, self.columns, self.cell = rows, columns, cell
         self.channels, self.content = channels, content
-        self.preprocessing = Preprocessing(
-            size=rows * cell, mean=(0.25,) * 3, deviation=(0.25,) * 3, fit="squash"
-        )
+        self.preprocessing = Preprocessing(size=rows * cell, mean=(0.25,) * 3, deviation=(0.25,) * 3, fit="squash")
         self.network = nn.Sequential(
             nn.Conv2d(3, channels, 4, stride=2, padding=1),
             nn.ReLU(),
@@ -78,8 +76,6 @@ class CellEncoder(nn.Module):
 
 def _places(rows: int, columns: int) -> Tensor:
     """(R, rows + columns + 2) the row and the column of each cell."""
-    row, column = (
-        axis.flatten() for axis in torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
-    )
+    row, column = (axis.flatten() for axis in torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij"))
     numbers = torch.stack([2 * row / max(rows - 1, 1) - 1, 2 * column / max(columns - 1, 1) - 1], dim=-1)
     return torch.cat([torch.eye(rows)[row], torch.eye(columns)[column], numbers], dim=-1)

@@ -89,9 +89,7 @@ def cut(network: nn.Module, layer: str | None) -> CutNetwork:
     Transformers have no such map: their default is the last stage, normalized.
     """
     if not hasattr(network, "forward_intermediates"):
-        raise ConfigError(
-            f"encoder {PREFIX}{type(network).__name__}: the library can't give this network's maps"
-        )
+        raise ConfigError(f"encoder {PREFIX}{type(network).__name__}: the library can't give this network's maps")
     stages = [stage["module"] for stage in network.feature_info]  # type: ignore[union-attr]
     if layer in (None, BEFORE_POOLING) and _has_map_before_pooling(network):
         trunk = TimmTrunk(network, None)
@@ -109,9 +107,7 @@ def _timm() -> Any:
     try:
         return import_module("timm")  # an extra, and slow to import: only for those who ask for it
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            "encoders timm/...: timm is not installed; pip install 'captioning[timm]'"
-        ) from error
+        raise ConfigError("encoders timm/...: timm is not installed; pip install 'captioning[timm]'") from error
 
 
 def _published(name: str) -> Any:
@@ -131,9 +127,7 @@ def _has_map_before_pooling(network: Any) -> bool:
 def _check_weights(name: str, published: Any) -> None:
     """Raise WeightsError within seconds where the weights are neither cached nor to be had."""
     if not published.has_weights:
-        raise WeightsError(
-            f"encoder {name}: its library has no weights for it; use weights: none or a local file"
-        )
+        raise WeightsError(f"encoder {name}: its library has no weights for it; use weights: none or a local file")
     if not published.hf_hub_id:
         check_reachable(published.url)
         return

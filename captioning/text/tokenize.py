@@ -59,10 +59,7 @@ SPELLINGS = {
 }
 """Characters that are spelled otherwise before any rule is tried."""
 
-_SYMBOL = (
-    "[\u00a2-\u00a9\u00ac\u00ae-\u00b4\u00b8\u00b9\u00d7\u00f7"
-    "\u20a0-\u20cf\u2100-\u2bff\U0001f000-\U0001faff]"
-)
+_SYMBOL = "[\u00a2-\u00a9\u00ac\u00ae-\u00b4\u00b8\u00b9\u00d7\u00f7\u20a0-\u20cf\u2100-\u2bff\U0001f000-\U0001faff]"
 _LETTER = rf"(?:[a-z]|(?!{_SYMBOL})[^\x00-\x7f])"
 _SIGN = rf"(?:[0-9]|{_LETTER})"
 _END = rf"(?!{_SIGN})"

@@ -40,9 +40,7 @@ class Vocabulary:
         leak into the model.
         """
         counts = Counter(word for caption in captions for word in caption)
-        frequent = [
-            word for word, count in counts.items() if count >= minimum_count and word not in SPECIAL_WORDS
-        ]
+        frequent = [word for word, count in counts.items() if count >= minimum_count and word not in SPECIAL_WORDS]
         frequent.sort(key=lambda word: (-counts[word], word))
         return cls([*SPECIAL_WORDS, *frequent][:maximum_size])
 

@@ -52,9 +52,7 @@ def filmstrip(
     top = layout.margin + len(lines) * layout.caption_step + layout.gap
     small, small_placement = resized(image, placement, layout.picture_size)
     tiles = [Tile(small, *layout.place(0, top))]
-    for number, (word, weights, maximum) in enumerate(
-        zip(words, maps, style.maxima(maps), strict=True), start=1
-    ):
+    for number, (word, weights, maximum) in enumerate(zip(words, maps, style.maxima(maps), strict=True), start=1):
         left, above = layout.place(number, top)
         tiles.append(Tile(overlay(small, weights, small_placement, style, maximum=maximum), left, above))
         lines += _label(word, weights, (left, above + small.height), layout, font)
@@ -160,10 +158,7 @@ class _Layout:
 def _caption(words: Sequence[str], layout: _Layout, font: str | Path | None) -> list[Line]:
     size, step = layout.caption_size, layout.caption_step
     texts = wrap(" ".join(words), font, size=size, width=layout.content_width)
-    return [
-        Line(text, layout.margin, layout.margin + (n + 0.75) * step, size, _INK)
-        for n, text in enumerate(texts)
-    ]
+    return [Line(text, layout.margin, layout.margin + (n + 0.75) * step, size, _INK) for n, text in enumerate(texts)]
 
 
 def _label(

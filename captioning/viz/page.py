@@ -89,9 +89,7 @@ def write_page(
 
 def _header(title: str, introduction: str | None, scores: Mapping[str, float] | None, style: MapStyle) -> str:
     told = f'<p class="introduction">{escape(introduction)}</p>' if introduction else ""
-    pairs = [
-        f"<div><dt>{escape(name)}</dt><dd>{value:.3f}</dd></div>" for name, value in (scores or {}).items()
-    ]
+    pairs = [f"<div><dt>{escape(name)}</dt><dd>{value:.3f}</dd></div>" for name, value in (scores or {}).items()]
     table = f'<dl class="scores">{"".join(pairs)}</dl>' if pairs else ""
     ramp = ", ".join(f"#{color}" for color in COLOR_MAPS[style.color_map].split())
     return (
@@ -109,9 +107,7 @@ def _article(entry: PageEntry, style: MapStyle) -> str:
     caption = " ".join(entry.words)
     maxima = style.maxima(entry.maps)
     words = [_word(entry, position, maxima[position], style) for position in range(len(entry.words))]
-    at_rest = (
-        f"log-probability of these words {_signed(sum(entry.log_probabilities))}" if words else "no words"
-    )
+    at_rest = f"log-probability of these words {_signed(sum(entry.log_probabilities))}" if words else "no words"
     note = f" · {escape(entry.note)}" if entry.note else ""
     return (
         f"<article>{_photo(entry, caption)}"

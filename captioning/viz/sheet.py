@@ -102,9 +102,7 @@ def save_picture(picture: Sheet | Image.Image, path: str | Path) -> None:
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in PICTURE_SUFFIXES:
-        raise ConfigError(
-            f"{path}: expected a name that ends in {', '.join(PICTURE_SUFFIXES)}, got {suffix!r}"
-        )
+        raise ConfigError(f"{path}: expected a name that ends in {', '.join(PICTURE_SUFFIXES)}, got {suffix!r}")
     content = _encoded(picture, suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)

@@ -43,9 +43,7 @@ def check_weights(weights: np.ndarray) -> None:
 def check_maps(words: Sequence[str], maps: np.ndarray) -> None:
     """Raises ShapeError unless `maps` (T, rows, columns) has a sound map for each of the T words."""
     if maps.ndim != 3 or len(maps) != len(words):
-        raise ShapeError(
-            f"maps: expected ({len(words)}, rows, columns) for {len(words)} words, got {maps.shape}"
-        )
+        raise ShapeError(f"maps: expected ({len(words)}, rows, columns) for {len(words)} words, got {maps.shape}")
     for weights in maps:
         check_weights(weights)
 

@@ -34,9 +34,7 @@ def arguments(question: str, *, repeats: int) -> ArgumentParser:
     """The options that both benchmarks have."""
     parser = ArgumentParser(description=question)
     parser.add_argument("--images", type=int, default=32, help="images in a batch")
-    parser.add_argument(
-        "--repeats", type=int, default=repeats, help="rounds; each contestant runs once in each"
-    )
+    parser.add_argument("--repeats", type=int, default=repeats, help="rounds; each contestant runs once in each")
     parser.add_argument("--threads", type=int, default=2, help="threads that torch may use")
     return parser
 

@@ -43,9 +43,7 @@ def test_every_tensor_moves_with_the_batch() -> None:
     moved = collate(IDS, features(3), CAPTIONS).to("meta")
     assert moved.features is not None
     assert moved.features.mask is not None
-    assert {moved.words.device.type, moved.features.regions.device.type, moved.features.mask.device.type} == {
-        "meta"
-    }
+    assert {moved.words.device.type, moved.features.regions.device.type, moved.features.mask.device.type} == {"meta"}
     pixels = collate(IDS, torch.zeros(3, 3, 4, 4), CAPTIONS).to("meta").pixels
     assert pixels is not None
     assert pixels.device.type == "meta"

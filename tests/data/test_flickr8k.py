@@ -46,9 +46,7 @@ def test_windows_line_ends_byte_order_mark_and_blank_lines_change_nothing(folder
     windows = "\ufeff" + TOKENS.replace("\n", "\r\n") + "\r\n  \r\n"
     awkward = records_of(write(folder, windows, "windows.txt"))
     assert awkward == clean
-    assert not {"\r", "\ufeff"} & {
-        letter for _, caption in awkward for word in tokenize(caption) for letter in word
-    }
+    assert not {"\r", "\ufeff"} & {letter for _, caption in awkward for word in tokenize(caption) for letter in word}
 
 
 def test_split_lists_say_where_pictures_belong(folder: Path) -> None:
@@ -70,9 +68,7 @@ def test_split_lists_say_where_pictures_belong(folder: Path) -> None:
 
 def test_names_with_blanks_brackets_and_accents_are_found(folder: Path) -> None:
     (folder / "caf\u00e9.jpg").touch()
-    path = write(
-        folder, "Dog in snow (1).JPG#0\tA dog .\ncafe\u0301.jpg#0\tA table .\ncaf\u00e9.jpg#1\tA room .\n"
-    )
+    path = write(folder, "Dog in snow (1).JPG#0\tA dog .\ncafe\u0301.jpg#0\tA table .\ncaf\u00e9.jpg#1\tA room .\n")
     expected = [
         ("Dog in snow (1).JPG", "A dog ."),
         ("caf\u00e9.jpg", "A table ."),
@@ -91,9 +87,7 @@ def test_pictures_of_one_name_in_two_folders_keep_their_folders_in_the_id(folder
 
 
 def test_a_line_of_another_form_is_told_with_its_number(folder: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"captions\.txt, line 4: expected name#number<TAB>caption, got 'a\.jpg A'"
-    ):
+    with pytest.raises(DataError, match=r"captions\.txt, line 4: expected name#number<TAB>caption, got 'a\.jpg A'"):
         read_flickr8k(write(folder, TOKENS + "a.jpg A\n"))
     with pytest.raises(DataError, match=r"none\.txt: expected a file, found nothing there"):
         read_flickr8k(folder / "none.txt")

@@ -58,9 +58,7 @@ def test_every_exif_orientation_is_turned_as_pillow_turns_it(orientation: int) -
     np.testing.assert_array_equal(pixels(load_image(data)), pixels(expected))
 
 
-@pytest.mark.parametrize(
-    ("orientation", "turn"), [(6, Image.Transpose.ROTATE_90), (3, Image.Transpose.ROTATE_180)]
-)
+@pytest.mark.parametrize(("orientation", "turn"), [(6, Image.Transpose.ROTATE_90), (3, Image.Transpose.ROTATE_180)])
 def test_a_photo_stored_on_its_side_comes_out_as_it_was_taken(
     orientation: int, turn: Image.Transpose, tmp_path: Path
 ) -> None:
@@ -134,9 +132,7 @@ def test_one_bit_and_grey_give_three_equal_channels() -> None:
     board.paste(1, (4, 0, 8, 8))
     assert pixels(load_image(encode(board, "PNG")))[0, [0, 7]].tolist() == [[0] * 3, [255] * 3]
     grey = Image.fromarray(np.arange(253, dtype=np.uint8).reshape(11, 23))
-    np.testing.assert_array_equal(
-        pixels(load_image(encode(grey, "PNG"))), np.repeat(pixels(grey)[..., None], 3, -1)
-    )
+    np.testing.assert_array_equal(pixels(load_image(encode(grey, "PNG"))), np.repeat(pixels(grey)[..., None], 3, -1))
 
 
 def half_clear() -> Image.Image:
@@ -216,9 +212,7 @@ def srgb_of_lab(lab: tuple[float, float, float]) -> np.ndarray:
     return 255 * np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
 
 
-@pytest.mark.parametrize(
-    "lab", [(40, 10, 20), (64, -30, 30), (50, 40, -50), (80, 0, 60), (100, 0, 0), (55, 0, 0)]
-)
+@pytest.mark.parametrize("lab", [(40, 10, 20), (64, -30, 30), (50, 40, -50), (80, 0, 60), (100, 0, 0), (55, 0, 0)])
 def test_lab_is_converted_as_the_formulas_say(lab: tuple[int, int, int]) -> None:
     stored = (round(lab[0] * 2.55), lab[1] + 128, lab[2] + 128)
     shown = load_image(Image.new("LAB", (2, 3), stored)).getpixel((0, 0))
@@ -350,7 +344,5 @@ def test_the_given_awkward_files_come_out_as_their_manifest_says() -> None:
         loaded = load_image(folder / row["file"])
         assert list(loaded.size) == expect["size"], row["file"]
         for x, y, color in expect["pixels"]:
-            np.testing.assert_allclose(
-                loaded.getpixel((x, y)), color, atol=expect["tolerance"], err_msg=row["file"]
-            )
+            np.testing.assert_allclose(loaded.getpixel((x, y)), color, atol=expect["tolerance"], err_msg=row["file"])
         assert len(np.unique(np.asarray(loaded))) >= expect.get("min_levels", 0)

@@ -46,9 +46,7 @@ def test_an_unknown_split_is_reported(tmp_path: Path) -> None:
 
 
 def test_the_id_is_cocos_own_where_there_is_one_else_the_name(tmp_path: Path) -> None:
-    captions = read_karpathy(
-        karpathy(tmp_path, entry(0, "train", cocoid=391895), entry(1, "val")), check_files=False
-    )
+    captions = read_karpathy(karpathy(tmp_path, entry(0, "train", cocoid=391895), entry(1, "val")), check_files=False)
     assert [record.image_id for record in captions.records] == ["391895", "1.jpg"]
 
 
@@ -117,9 +115,7 @@ def test_ids_stay_text(tmp_path: Path) -> None:
 
 
 def test_ids_that_do_not_fit_are_told(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"annotation 1: expected the id of an image, got '9', which no image has"
-    ):
+    with pytest.raises(DataError, match=r"annotation 1: expected the id of an image, got '9', which no image has"):
         read_coco(coco(tmp_path, [1], [(9, "a board")]))
     with pytest.raises(DataError, match=r"image 2: expected a new id, got '1'"):
         read_coco(coco(tmp_path, [1, 1], []))

@@ -23,9 +23,7 @@ def test_captions_without_a_word_are_dropped_and_counted() -> None:
 
 
 def test_images_without_captions_are_kept_for_prediction_and_left_out_of_training() -> None:
-    captions = clean_unseen(
-        [image("a.jpg", ["a red board", "a board"]), image("b.jpg", []), image("c.jpg", ["?"])]
-    )
+    captions = clean_unseen([image("a.jpg", ["a red board", "a board"]), image("b.jpg", []), image("c.jpg", ["?"])])
     assert captions.counts() == {"train": (1, 2), UNCAPTIONED: (2, 0)}
     assert [record.image_id for record in captions.split("train").records] == ["a.jpg"]
     assert [record.image_id for record in captions.split(UNCAPTIONED).records] == ["b.jpg", "c.jpg"]
@@ -76,9 +74,7 @@ def test_captions_stay_with_their_image_whatever_their_number() -> None:
         "5.jpg": 5,
         "1.jpg": 1,
     }
-    assert all(
-        caption.startswith(f"board {key[0]}") for key, own in captions.references.items() for caption in own
-    )
+    assert all(caption.startswith(f"board {key[0]}") for key, own in captions.references.items() for caption in own)
 
 
 def test_only_training_words_enter_the_vocabulary() -> None:
@@ -91,9 +87,7 @@ def test_only_training_words_enter_the_vocabulary() -> None:
 
 
 def test_asking_for_a_split_that_is_not_there_names_those_that_are() -> None:
-    with pytest.raises(
-        DataError, match=r"split 'test': expected at least one image, got none; there is train, val"
-    ):
+    with pytest.raises(DataError, match=r"split 'test': expected at least one image, got none; there is train, val"):
         clean_unseen([image("a.jpg"), image("b.jpg", split="val")]).split("test")
 
 

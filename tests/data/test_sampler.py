@@ -82,16 +82,12 @@ def test_a_resumed_epoch_goes_on_with_the_batches_that_were_not_seen() -> None:
 
 @pytest.mark.parametrize(("images", "batch_size"), [(5, 1), (5, 2), (9, 4), (1, 1), (16, 4), (2, 4)])
 @pytest.mark.parametrize("world_size", [1, 2, 3])
-def test_evaluation_shows_each_image_once_over_all_processes(
-    images: int, batch_size: int, world_size: int
-) -> None:
+def test_evaluation_shows_each_image_once_over_all_processes(images: int, batch_size: int, world_size: int) -> None:
     shares = [
         list(EvaluationSampler(images, batch_size=batch_size, rank=rank, world_size=world_size))
         for rank in range(world_size)
     ]
-    assert sorted(image for share in shares for request in share for image in request.images) == list(
-        range(images)
-    )
+    assert sorted(image for share in shares for request in share for image in request.images) == list(range(images))
     assert all(request == BatchRequest(request.images, None) for share in shares for request in share)
     if images >= world_size:
         assert len({len(share) for share in shares}) == 1

@@ -39,8 +39,7 @@ def pairs(captions: CaptionSet) -> list[tuple[str, str]]:
         ("swapped.csv", "number,text,file_name\n1,a red board,a.jpg\n2,a board,b.jpg\n"),
         (
             "lines.jsonl",
-            '\ufeff{"image": "a.jpg", "caption": "a red board"}\r\n\n'
-            '{"caption": "a board", "image": "b.jpg"}\r\n',
+            '\ufeff{"image": "a.jpg", "caption": "a red board"}\r\n\n{"caption": "a board", "image": "b.jpg"}\r\n',
         ),
         (
             "lists.jsonl",
@@ -101,9 +100,7 @@ def test_both_unicode_forms_of_a_name_and_a_word_are_one(folder: Path) -> None:
 
 
 def test_a_stated_split_is_taken_under_its_common_names(folder: Path) -> None:
-    captions = read(
-        folder, "image,caption,split\na.jpg,a board,Training\na.jpg,a red board,train\nb.jpg,a board,dev\n"
-    )
+    captions = read(folder, "image,caption,split\na.jpg,a board,Training\na.jpg,a red board,train\nb.jpg,a board,dev\n")
     assert {record.image_id: record.split for record in captions.records} == {
         "a.jpg": "train",
         "b.jpg": "val",
@@ -122,9 +119,7 @@ def test_without_a_split_the_pictures_are_split_alike_whatever_their_order(folde
 
 
 def test_two_splits_of_one_picture_are_refused_with_their_lines(folder: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"expected one split for a\.jpg, got train \(line 2\), test \(line 3\)"
-    ):
+    with pytest.raises(DataError, match=r"expected one split for a\.jpg, got train \(line 2\), test \(line 3\)"):
         read(folder, "image,caption,split\na.jpg,a board,train\na.jpg,a red board,test\n")
 
 
@@ -152,17 +147,13 @@ def test_two_splits_of_one_picture_are_refused_with_their_lines(folder: Path) ->
         ("t.csv", "", r"none is left"),
     ],
 )
-def test_a_row_of_another_form_is_told_with_its_line(
-    folder: Path, name: str, text: str, message: str
-) -> None:
+def test_a_row_of_another_form_is_told_with_its_line(folder: Path, name: str, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read(folder, text, name)
 
 
 def test_a_name_in_another_case_is_reported_and_blanks_in_names_are_kept(folder: Path) -> None:
-    captions = read(
-        folder, "image,caption\nDog in snow (1).JPG,a dog\nA.JPG,a board\na.jpg,a board\na.jpg,a board\n"
-    )
+    captions = read(folder, "image,caption\nDog in snow (1).JPG,a dog\nA.JPG,a board\na.jpg,a board\na.jpg,a board\n")
     if (folder / "A.JPG").exists():
         pytest.skip("this file system takes A.JPG for a.jpg")
     assert [record.image_id for record in captions.records] == ["Dog in snow (1).JPG", "a.jpg"]

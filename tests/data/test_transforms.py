@@ -69,9 +69,7 @@ def test_pad_keeps_proportions_on_a_square_of_the_mean_colour() -> None:
 def test_the_placement_says_where_the_square_lies(fit: str, size: tuple[int, int]) -> None:
     width, height = size
     x, y = width / 2 + 17.25, height / 2 - 21.5
-    square, placement = fit_square(
-        dot_at(width, height, x, y), Preprocessing(size=113, fit=fit, mean=(0, 0, 0))
-    )
+    square, placement = fit_square(dot_at(width, height, x, y), Preprocessing(size=113, fit=fit, mean=(0, 0, 0)))
     seen_x, seen_y = centre_of_mass(square)
     left, top, right, bottom = placement.box
     assert left + seen_x * (right - left) / 113 == pytest.approx(x, abs=0.6)

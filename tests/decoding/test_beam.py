@@ -59,9 +59,7 @@ class TestKnownAnswers:
         table = memoryless_table(1, pad=0.01, start=0.02, end=0.05, unknown=0.87, a=0.05)
         for hypothesis in search(table, beam_size=beam_size)[0]:
             assert not {PAD, START, UNKNOWN} & set(hypothesis.words)
-            assert hypothesis.log_probabilities == pytest.approx(
-                [math.log(0.05)] * len(hypothesis.log_probabilities)
-            )
+            assert hypothesis.log_probabilities == pytest.approx([math.log(0.05)] * len(hypothesis.log_probabilities))
 
     def test_the_parent_of_a_flat_index_is_a_whole_number(self):
         """H37: 3 beams × 5 words, the best at flat index 7."""
@@ -97,23 +95,17 @@ class TestAgainstEveryCaption:
             scores = {words: sum_ / RANKINGS[ranking](len(words) + 1) for words, sum_ in truth.items()}
             ended = [hypothesis for hypothesis in hypotheses if hypothesis.finished]
             assert [each.words for each in ended] == sorted(scores, key=scores.__getitem__, reverse=True)
-            assert [each.score for each in ended] == pytest.approx(
-                sorted(scores.values(), reverse=True), abs=1e-5
-            )
+            assert [each.score for each in ended] == pytest.approx(sorted(scores.values(), reverse=True), abs=1e-5)
 
     @pytest.mark.parametrize("ranking", RANKINGS)
     @pytest.mark.parametrize("beam_size", [1, 2, 3, 5])
     def test_stopping_early_changes_nothing(self, ranking, beam_size):
         """Against the same search written out with plain lists, which always runs to the longest length."""
         table = random_table(13, words=7, seed=3)
-        for image, hypotheses in enumerate(
-            search(table, beam_size=beam_size, maximum_length=7, ranking=ranking)
-        ):
+        for image, hypotheses in enumerate(search(table, beam_size=beam_size, maximum_length=7, ranking=ranking)):
             expected = _search_to_the_longest(table, image, beam_size, 7, RANKINGS[ranking])
             assert summary(hypotheses) == [(words, finished) for finished, _, words in expected]
-            assert [each.score for each in hypotheses] == pytest.approx(
-                [score for _, score, _ in expected], abs=1e-5
-            )
+            assert [each.score for each in hypotheses] == pytest.approx([score for _, score, _ in expected], abs=1e-5)
 
 
 def _search_to_the_longest(table, image, beam_size, longest, penalty):
@@ -183,9 +175,7 @@ class TestInvariants:
         table = memoryless_table(4, pad=0, start=0, end=0, unknown=0, a=0.7, b=0.3)
         table[:3] = memoryless_table(3, pad=0, start=0, end=1, unknown=0, a=0, b=0)
         steps = TransitionTable(table)
-        beams = beam_search(
-            steps, start=starts(4), end=END, beam_size=2, maximum_length=5, forbidden=FORBIDDEN
-        )
+        beams = beam_search(steps, start=starts(4), end=END, beam_size=2, maximum_length=5, forbidden=FORBIDDEN)
         assert steps.batches == [4, 1, 1, 1, 1]
         assert [summary(beam)[0] for beam in beams] == [((), True)] * 3 + [((A,) * 5, False)]
 

@@ -67,9 +67,7 @@ def test_regions_run_row_by_row(pixel_row: int, pixel_column: int) -> None:
     after = before.clone()
     after[..., pixel_row, pixel_column] += 5.0
     changed = (encoder(after).regions != encoder(before).regions).any(dim=2).squeeze(0)
-    cells = {
-        (index // encoder.columns, index % encoder.columns) for index in changed.nonzero().flatten().tolist()
-    }
+    cells = {(index // encoder.columns, index % encoder.columns) for index in changed.nonzero().flatten().tolist()}
     assert (pixel_row // 2, pixel_column // 2) in cells
     assert all(abs(row - pixel_row / 2) <= 2 and abs(column - pixel_column / 2) <= 2 for row, column in cells)
 
@@ -81,9 +79,7 @@ def test_a_layer_in_the_middle_gives_the_networks_own_map(tmp_path: Path) -> Non
     seen: list[Tensor] = []
     network.layer3.register_forward_hook(lambda module, inputs, output: seen.append(output))
     network(noise(2))
-    torch.testing.assert_close(
-        encoder(noise(2)).regions, seen[0].flatten(2).transpose(1, 2), rtol=1e-4, atol=1e-4
-    )
+    torch.testing.assert_close(encoder(noise(2)).regions, seen[0].flatten(2).transpose(1, 2), rtol=1e-4, atol=1e-4)
     assert (encoder.layer, encoder.width) == ("layer3", 256)
 
 
@@ -130,14 +126,10 @@ def test_tuning_moves_the_named_stage_and_what_follows_and_nothing_before() -> N
     after = encoder.trunk.state_dict()
     moved = {name.split(".")[0] for name in before if not torch.equal(before[name], after[name])}
     assert moved == {"layer3", "layer4"}
-    learning = {
-        name.split(".")[0] for name, parameter in encoder.trunk.named_parameters() if parameter.requires_grad
-    }
+    learning = {name.split(".")[0] for name, parameter in encoder.trunk.named_parameters() if parameter.requires_grad}
     assert learning == {"layer3", "layer4"}
     tuned = [*encoder.trunk.layer3.parameters(), *encoder.trunk.layer4.parameters()]
-    assert [id(parameter) for parameter in encoder.parameters_to_tune()] == [
-        id(parameter) for parameter in tuned
-    ]
+    assert [id(parameter) for parameter in encoder.parameters_to_tune()] == [id(parameter) for parameter in tuned]
     training = {name for name, module in encoder.trunk.named_children() if module.training}
     assert training == {"layer3", "layer4"}
     captioner.eval()

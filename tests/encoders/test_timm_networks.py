@@ -51,9 +51,7 @@ def test_a_stage_in_the_middle_is_the_networks_own_map(tmp_path: Path) -> None:
     network.layer2.register_forward_hook(lambda module, inputs, output: seen.append(output))
     with torch.no_grad():
         network(noise(67))
-    torch.testing.assert_close(
-        encoder(noise(67)).regions, seen[0].flatten(2).transpose(1, 2), rtol=1e-4, atol=1e-5
-    )
+    torch.testing.assert_close(encoder(noise(67)).regions, seen[0].flatten(2).transpose(1, 2), rtol=1e-4, atol=1e-5)
     assert not any("layer3" in name for name, _ in encoder.named_parameters())
     assert len(encoder.parameters_to_tune()) == len(list(network.layer2.parameters()))
 

@@ -65,9 +65,7 @@ def test_a_local_file_is_used_and_named(tmp_path: Path, suffix: str, state: dict
     assert f"weights: file {path}" in encoder.describe()
 
 
-def test_the_state_dict_of_a_training_checkpoint_is_found(
-    tmp_path: Path, state: dict[str, torch.Tensor]
-) -> None:
+def test_the_state_dict_of_a_training_checkpoint_is_found(tmp_path: Path, state: dict[str, torch.Tensor]) -> None:
     torch.save({"epoch": 3, "state_dict": state}, tmp_path / "checkpoint.pth")
     assert "checkpoint.pth" in encoder_from(tmp_path / "checkpoint.pth")
 
@@ -79,9 +77,7 @@ def test_a_head_of_other_classes_does_not_matter(tmp_path: Path, state: dict[str
     assert "mine.pth" in encoder_from(tmp_path / "mine.pth")
 
 
-def test_weights_of_another_network_are_refused_by_name(
-    tmp_path: Path, state: dict[str, torch.Tensor]
-) -> None:
+def test_weights_of_another_network_are_refused_by_name(tmp_path: Path, state: dict[str, torch.Tensor]) -> None:
     state["features.0.weight"] = torch.zeros(64, 3, 5, 5)
     state["features.3.squeezed.bias"] = state.pop("features.3.squeeze.bias")
     torch.save(state, tmp_path / "mine.pth")
@@ -101,9 +97,7 @@ def test_many_wrong_names_are_counted(tmp_path: Path) -> None:
 
 def test_old_densenet_files_are_understood(tmp_path: Path) -> None:
     state = torchvision.models.densenet121().state_dict()
-    old = {
-        key.replace("norm1.", "norm.1.").replace("conv2.", "conv.2."): value for key, value in state.items()
-    }
+    old = {key.replace("norm1.", "norm.1.").replace("conv2.", "conv.2."): value for key, value in state.items()}
     assert old.keys() != state.keys()
     torch.save(old, tmp_path / "densenet121-old.pth")
     assert "densenet121-old.pth" in encoder_from(tmp_path / "densenet121-old.pth", "densenet121")
@@ -111,9 +105,7 @@ def test_old_densenet_files_are_understood(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
 @pytest.mark.parametrize("keep", [0, 1000, -1000])
-def test_a_cut_off_file_is_named(
-    tmp_path: Path, suffix: str, keep: int, state: dict[str, torch.Tensor]
-) -> None:
+def test_a_cut_off_file_is_named(tmp_path: Path, suffix: str, keep: int, state: dict[str, torch.Tensor]) -> None:
     path = tmp_path / f"mine{suffix}"
     save_file(state, path) if suffix == ".safetensors" else torch.save(state, path)
     path.write_bytes(path.read_bytes()[:keep])
@@ -142,16 +134,12 @@ def test_pickled_code_is_not_run(tmp_path: Path) -> None:
 
 def test_something_other_than_tensors_is_refused(tmp_path: Path) -> None:
     torch.save([1, 2], tmp_path / "list.pth")
-    with pytest.raises(
-        WeightsError, match=r"list\.pth: expected a state dict \(names and tensors\), got list"
-    ):
+    with pytest.raises(WeightsError, match=r"list\.pth: expected a state dict \(names and tensors\), got list"):
         read_state(tmp_path / "list.pth")
 
 
 def test_a_name_that_is_no_file_tells_what_is_allowed() -> None:
-    with pytest.raises(
-        WeightsError, match="weights 'libary': no such file; expected none, library, pip, or a path"
-    ):
+    with pytest.raises(WeightsError, match="weights 'libary': no such file; expected none, library, pip, or a path"):
         make_encoder(NAME, weights="libary")
 
 
@@ -177,9 +165,7 @@ def test_a_server_that_never_answers_is_not_waited_for(cache: Path, silent_proxy
         make_encoder(NAME, weights="library")
 
 
-def test_a_broken_file_in_the_cache_is_named(
-    cache: Path, offline: None, state: dict[str, torch.Tensor]
-) -> None:
+def test_a_broken_file_in_the_cache_is_named(cache: Path, offline: None, state: dict[str, torch.Tensor]) -> None:
     torch.save(state, cache / PUBLISHED)
     (cache / PUBLISHED).write_bytes((cache / PUBLISHED).read_bytes()[:1000])
     with pytest.raises(WeightsError, match=rf"{PUBLISHED}: damaged or cut off .*remove it and run again"):

@@ -228,9 +228,7 @@ def test_numbers_beyond_float16_are_refused_and_bfloat16_holds_them(tmp_path: Pa
                 mirror.regions[ids.index(IDS[5]), 1, 2] = 70000.0
             yield ids, (plain, mirror)
 
-    with pytest.raises(
-        StoreError, match=rf"float16 can't hold those of picture '{IDS[5]}' \(largest: 70000\)"
-    ):
+    with pytest.raises(StoreError, match=rf"float16 can't hold those of picture '{IDS[5]}' \(largest: 70000\)"):
         write_store(tmp_path / "float16", KEY, IDS, large)
     store = write_store(tmp_path / "bfloat16", replace(KEY, dtype="bfloat16"), IDS, large)
     assert store.read([IDS[5]], 1).regions[0, 1, 2] == pytest.approx(70000, rel=2**-8)
@@ -273,9 +271,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     ("method", "workers", "used_before"),
     [(None, 0, False), ("fork", 2, False), ("fork", 4, True), ("spawn", 2, True)],
 )
-def test_many_workers_read_their_own_rows(
-    folder: Path, method: str | None, workers: int, used_before: bool
-) -> None:
+def test_many_workers_read_their_own_rows(folder: Path, method: str | None, workers: int, used_before: bool) -> None:
     store = FeatureStore.open(folder)
     if used_before:
         store.read(IDS)
@@ -367,6 +363,4 @@ def test_a_write_that_fails_leaves_the_earlier_files_whole(folder: Path, limit: 
     assert snapshot(folder).items() >= before.items()
     assert list(folder.glob("*.partial")) == []
     assert FeatureStore.open(folder, KEY).image_ids == IDS
-    assert torch.equal(
-        write_store(folder, KEY, more, Encoding()).read(more).regions, features(more, 0).regions
-    )
+    assert torch.equal(write_store(folder, KEY, more, Encoding()).read(more).regions, features(more, 0).regions)

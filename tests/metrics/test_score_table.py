@@ -18,10 +18,7 @@ def parsed(table: str) -> list[list[str]]:
 
 
 def test_names_come_back_and_numbers_keep_their_columns() -> None:
-    runs = {
-        name: Scores({"BLEU-4": 0.01 * index, "CIDEr-D": 1.5}, {})
-        for index, name in enumerate(NAMES, start=1)
-    }
+    runs = {name: Scores({"BLEU-4": 0.01 * index, "CIDEr-D": 1.5}, {}) for index, name in enumerate(NAMES, start=1)}
     heading, rule, *rows = parsed(score_table(runs, title="run"))
     assert heading == ["run", "BLEU-4", "CIDEr-D"]
     assert {len(row) for row in (heading, rule, *rows)} == {3}

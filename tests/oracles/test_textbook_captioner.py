@@ -44,9 +44,7 @@ def test_the_reading_is_that_of_each_caption_alone(captioner, regions):
     for row, source in enumerate(together.order.tolist()):
         length = LENGTHS[source]
         assert together.targets[row].tolist() == CAPTIONS[source, 1:].tolist()
-        alone = captioner(
-            regions[source : source + 1], CAPTIONS[source : source + 1], LENGTHS[source : source + 1]
-        )
+        alone = captioner(regions[source : source + 1], CAPTIONS[source : source + 1], LENGTHS[source : source + 1])
         torch.testing.assert_close(together.logits[row, :length], alone.logits[0])
         torch.testing.assert_close(together.weights[row, :length], alone.weights[0])
         assert not together.logits[row, length:].any()

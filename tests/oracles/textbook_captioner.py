@@ -118,9 +118,7 @@ class TextbookCaptioner(nn.Module):
         return F.cross_entropy(logits, targets) + penalty * ((1 - reading.weights.sum(1)) ** 2).mean()
 
     @torch.no_grad()
-    def beam_search(
-        self, regions: Tensor, *, start: int, end: int, beam_size: int, maximum_length: int
-    ) -> Caption:
+    def beam_search(self, regions: Tensor, *, start: int, end: int, beam_size: int, maximum_length: int) -> Caption:
         """The best caption of one image, regions (R, D): the beam narrows whenever a caption ends."""
         width = beam_size
         regions = regions.expand(width, *regions.shape)

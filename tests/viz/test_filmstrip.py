@@ -38,9 +38,7 @@ def boxes(strip: Sheet) -> list[tuple[int, int, int, int]]:
 
 @pytest.mark.parametrize("size", [(60, 40), (40, 60), (400, 1), (1, 400), (1, 1)])
 @pytest.mark.parametrize("columns", [None, 1, 3, 50])
-def test_tiles_stand_apart_inside_the_sheet_in_reading_order(
-    size: tuple[int, int], columns: int | None
-) -> None:
+def test_tiles_stand_apart_inside_the_sheet_in_reading_order(size: tuple[int, int], columns: int | None) -> None:
     strip = sheet(WORDS, size=size, columns=columns)
     places = boxes(strip)
     assert len(places) == 1 + len(WORDS) + 1  # the photo, the words, the bar of the legend
@@ -95,9 +93,7 @@ def test_tiles_are_the_overlays_and_the_first_is_the_photo() -> None:
 
 
 def test_the_legend_speaks_of_grey_only_where_something_is_cut() -> None:
-    cut = filmstrip(
-        Image.new("RGB", (60, 30)), ["a"], np.ones((1, 2, 2)), Placement(60, 30, Box(15, 0, 45, 30))
-    )
+    cut = filmstrip(Image.new("RGB", (60, 30)), ["a"], np.ones((1, 2, 2)), Placement(60, 30, Box(15, 0, 45, 30)))
     assert cut.lines[-1].text.endswith("grey: not shown to the model")
     assert "grey" not in sheet(["a"]).lines[-1].text
 

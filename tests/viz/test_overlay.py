@@ -37,9 +37,7 @@ def bright_spot(picture: Image.Image) -> tuple[float, float]:
 
 @pytest.mark.parametrize("color", [(0, 0, 0), GREY, (255, 255, 255)])
 @pytest.mark.parametrize(("rows", "columns"), [(7, 7), (14, 14), (10, 6), (3, 2)])
-def test_the_bright_spot_is_at_the_cell_on_any_grid(
-    rows: int, columns: int, color: tuple[int, int, int]
-) -> None:
+def test_the_bright_spot_is_at_the_cell_on_any_grid(rows: int, columns: int, color: tuple[int, int, int]) -> None:
     picture = Image.new("RGB", (157, 211), color)
     for row, column in ((0, 0), (rows - 1, 0), (rows // 2, columns - 1)):
         shown = overlay(picture, one_hot(rows, columns, row, column), whole(157, 211))
@@ -102,9 +100,7 @@ def test_what_the_model_did_not_see_is_greyed_whatever_the_weights() -> None:
 @pytest.mark.parametrize("color", [(0, 0, 0), GREY, (255, 255, 255)])
 def test_a_larger_weight_is_never_darker(color_map: str, color: tuple[int, int, int]) -> None:
     ramp = np.arange(256.0)[None]
-    shown = overlay(
-        Image.new("RGB", (256, 1), color), ramp, whole(256, 1), MapStyle(color_map=color_map, smooth=False)
-    )
+    shown = overlay(Image.new("RGB", (256, 1), color), ramp, whole(256, 1), MapStyle(color_map=color_map, smooth=False))
     brightness = light(shown)[0]
     assert (np.diff(brightness) >= -3).all()  # one level in each channel is rounding
     assert brightness[-1] > brightness[0] + 150

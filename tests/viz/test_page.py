@@ -152,9 +152,7 @@ def test_a_peak_in_the_padding_is_told(tmp_path: Path) -> None:
 
 
 def test_entries_have_to_fit() -> None:
-    with pytest.raises(
-        ShapeError, match=r"log_probabilities of dog\.jpg: expected one for each of the 2 words, got 3"
-    ):
+    with pytest.raises(ShapeError, match=r"log_probabilities of dog\.jpg: expected one for each of the 2 words, got 3"):
         entry(log_probabilities=[0.0, 0.0, 0.0])
     with pytest.raises(ShapeError, match=r"expected \(1, rows, columns\)"):
         entry(words=["a"])
