@@ -13,12 +13,15 @@ def run(arguments: Sequence[str]) -> int:
     """Make the feature store that `captioning train` with the same settings reads; or go on with it."""
     config = parse_training_config(arguments, prog="captioning features")
     show_log()
+    import torch
+
     from captioning.build import build_encoder
     from captioning.encoders.grid import GridEncoder
     from captioning.extraction import extract_features, store_folder, store_key
     from captioning.run.data import open_data
 
     data = open_data(config.data, seed=config.seed)
+    torch.manual_seed(config.seed)  # as training does, for an encoder without weights
     encoder = build_encoder(replace(config.model.encoder, tune_from=None))
     if data.drawn is not None or not isinstance(encoder, GridEncoder):
         raise ConfigError("features: drawn pictures are kept in memory; there is nothing to store")

@@ -162,7 +162,7 @@ class ShowAttendTell(nn.Module):
         return Reading(self.output(*of_words[:3]), of_words[3], words)
 
     def embed(self, words: Tensor, dtype: torch.dtype) -> Tensor:
-        """Word ids (...) -> vectors (..., E) of this type; in training with dropout of components and of whole words."""
+        """Word ids (...) -> vectors (..., E) of this type; in training with dropout of components and whole words."""
         vectors = self.embedding_dropout(self.embedding(words).to(dtype))
         if self.training and self.word_dropout.p > 0:
             vectors = vectors * self.word_dropout(vectors.new_ones(*words.shape, 1))

@@ -1,7 +1,7 @@
 """Real words only: the positions of (B, M, T) that hold a word, in order of time.
 
-A recurrence runs over the leading images that still have a word, so its step t yields B_t · M rows. What comes after the
-recurrence (deep output, vocabulary layer, loss) sees only the rows that are words.
+A recurrence runs over the leading images that still have a word, so its step t yields B_t · M rows. What comes after
+the recurrence (deep output, vocabulary layer, loss) sees only the rows that are words.
 """
 
 from dataclasses import dataclass
