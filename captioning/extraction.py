@@ -51,10 +51,12 @@ def extract_features(
     *,
     mirror: bool = False,
     dtype: str = "float16",
-    batch_size: int = 32,
+    batch_size: int = 8,
     progress: Callable[[int, int], None] | None = None,
 ) -> FeatureStore:
     """Make the store of these pictures in `folder`, or go on where an earlier run was stopped.
+
+    Small batches: a CPU gains nothing from large ones, whose maps its allocator asks of the system again each time.
 
     Raises ImageError for a picture that can't be read; what was encoded before it stays.
     """

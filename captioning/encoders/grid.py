@@ -1,12 +1,12 @@
 """A convolutional network, cut before pooling, as an encoder: its last map is a grid of region vectors."""
 
-from hashlib import sha256
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from captioning.encoders.cut import CutNetwork, check_stage, map_shape
+from captioning.encoders.fingerprint import fingerprint
 from captioning.errors import ConfigError, ShapeError
 from captioning.features.image_features import ImageFeatures
 from captioning.features.preprocessing import Preprocessing
@@ -67,11 +67,7 @@ class GridEncoder(nn.Module):
 
     def fingerprint(self) -> str:
         """Sha256 of name, layer and weights (buffers included): equal only where the features are."""
-        digest = sha256(f"{self.name}\n{self.layer}\n".encode())
-        for key, tensor in sorted(self.trunk.state_dict().items()):
-            digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-            digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-        return digest.hexdigest()
+        return fingerprint(self.name, self.layer, self.trunk.state_dict())
 
     def describe(self) -> str:
         """One line for a log: what the grid is, where the weights come from, what learns."""

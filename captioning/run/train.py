@@ -178,6 +178,7 @@ def _quiet_lightning() -> Iterator[None]:
     notices.setLevel(logging.WARNING)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*LeafSpec.*")
+        warnings.filterwarnings("ignore", message=".*in eval mode at the start of training.*")
         warnings.filterwarnings("ignore", message=".*does not have many workers.*")
         warnings.filterwarnings(
             "ignore", message=".*number of training batches.*is smaller than the logging interval.*"

@@ -29,11 +29,10 @@ def _averaging(decay: float) -> Callable[[Sequence[Tensor], Sequence[Tensor], Te
     @torch.no_grad()
     def average(averages: Sequence[Tensor], latest: Sequence[Tensor], updates: Tensor | int) -> None:
         weight = 1 - min(decay, (1 + int(updates)) / (10 + int(updates)))
-        floating = [pair for pair in zip(averages, latest, strict=True) if pair[0].is_floating_point()]
-        torch._foreach_lerp_([pair[0] for pair in floating], [pair[1] for pair in floating], weight)
-        for kept, new in zip(averages, latest, strict=True):
-            if not kept.is_floating_point():
-                kept.copy_(new)
+        if averages and averages[0].is_floating_point():
+            torch._foreach_lerp_(list(averages), list(latest), weight)
+        else:  # counters of batch-norm; tensors come grouped by type
+            torch._foreach_copy_(list(averages), list(latest))
 
     return average
 
