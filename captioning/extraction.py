@@ -20,6 +20,14 @@ from captioning.features.store_writer import write_store
 
 PLAIN, MIRROR = "plain", "mirror"
 LOADING_THREADS = 4  # Decoding a picture lets go of the interpreter's lock.
+# A CPU gains nothing from large batches: its allocator would ask the system for the large maps again at each layer,
+# which took as long as the convolutions.
+CPU_BATCH, DEVICE_BATCH = 4, 64
+
+
+def extraction_device(accelerator: str = "auto") -> str:
+    """Where to encode, in Lightning's words for a device: the first GPU if there is one and it is not ruled out."""
+    return "cuda" if accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available() else "cpu"
 
 
 def store_key(encoder: GridEncoder, *, mirror: bool = False, dtype: str = "float16") -> StoreKey:
@@ -51,25 +59,30 @@ def extract_features(
     *,
     mirror: bool = False,
     dtype: str = "float16",
-    batch_size: int = 8,
+    device: torch.device | str = "cpu",
     progress: Callable[[int, int], None] | None = None,
 ) -> FeatureStore:
     """Make the store of these pictures in `folder`, or go on where an earlier run was stopped.
 
-    Small batches: a CPU gains nothing from large ones, whose maps its allocator asks of the system again each time.
+    The encoder runs on `device` and returns to where it was.
 
     Raises ImageError for a picture that can't be read; what was encoded before it stays.
     """
     paths = {image.image_id: image.path for image in images}
     key = store_key(encoder, mirror=mirror, dtype=dtype)
-    produce = partial(_encode, encoder, paths, batch_size, mirror)
-    return write_store(folder, key, list(paths), produce, progress=progress)
+    home = next(encoder.parameters()).device
+    try:
+        produce = partial(_encode, encoder.to(device), paths, mirror)
+        return write_store(folder, key, list(paths), produce, progress=progress)
+    finally:
+        encoder.to(home)
 
 
 def _encode(
-    encoder: GridEncoder, paths: dict[str, Path], batch_size: int, mirror: bool, image_ids: Sequence[str]
+    encoder: GridEncoder, paths: dict[str, Path], mirror: bool, image_ids: Sequence[str]
 ) -> Iterator[tuple[Sequence[str], Sequence[ImageFeatures]]]:
     device = next(encoder.parameters()).device
+    batch_size = CPU_BATCH if device.type == "cpu" else DEVICE_BATCH
     with ThreadPoolExecutor(LOADING_THREADS) as pool:
         load = partial(_pixels, ImageTransform(encoder.preprocessing))
         chunks = [image_ids[start : start + batch_size] for start in range(0, len(image_ids), batch_size)]

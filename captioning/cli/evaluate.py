@@ -86,6 +86,7 @@ def _predictions(options: Any, data: "RunData") -> tuple[Mapping[str, str], dict
     captioner = load(options.model).to(options.device)
     search = captioner.default_search
     search = search if options.beam_size is None else replace(search, beam_size=options.beam_size)
-    pictures = open_pictures(_data_config(options), data, captioner.encoder, progress=report("encode pictures"))
+    encoding = report("encode pictures")
+    pictures = open_pictures(_data_config(options), data, captioner.encoder, device=options.device, progress=encoding)
     said = predict(captioner, data.captions, pictures, search=search, progress=report("caption pictures"))
     return said.captions, search_details(search) | {"cut_off": said.unfinished}

@@ -17,7 +17,7 @@ def run(arguments: Sequence[str]) -> int:
 
     from captioning.build import build_encoder
     from captioning.encoders.grid import GridEncoder
-    from captioning.extraction import extract_features, store_folder, store_key
+    from captioning.extraction import extract_features, extraction_device, store_folder, store_key
     from captioning.run.data import open_data
 
     data = open_data(config.data, seed=config.seed)
@@ -31,6 +31,13 @@ def run(arguments: Sequence[str]) -> int:
     images = data.captions.records
     automatic = config.data.features == "auto"
     folder = store_folder(Path(config.data.feature_cache), key, images) if automatic else Path(config.data.features)
-    store = extract_features(encoder, images, folder, mirror=config.data.mirror, progress=report("encode pictures"))
+    store = extract_features(
+        encoder,
+        images,
+        folder,
+        mirror=config.data.mirror,
+        device=extraction_device(config.trainer.accelerator),
+        progress=report("encode pictures"),
+    )
     print(f"{folder}: {len(store)} pictures, {store.rows} x {store.columns} x {store.width}")
     return 0

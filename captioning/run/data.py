@@ -70,7 +70,9 @@ def open_data(config: DataConfig, *, seed: int, check_files: bool = True) -> Run
     return RunData(_first_training_images(captions, config.train_images))
 
 
-def open_pictures(config: DataConfig, data: RunData, encoder: Encoder, *, progress: Progress | None = None) -> Pictures:
+def open_pictures(
+    config: DataConfig, data: RunData, encoder: Encoder, *, device: str = "cpu", progress: Progress | None = None
+) -> Pictures:
     """Where batches get their pictures: the drawn arrays, picture files, or a feature store (made if need be)."""
     if data.drawn is not None:
         return data.drawn.pictures(encoder.preprocessing)
@@ -78,12 +80,12 @@ def open_pictures(config: DataConfig, data: RunData, encoder: Encoder, *, progre
         if config.features not in ("none", "auto"):
             raise ConfigError("data.features: a store holds what a frozen encoder saw; this one is trained: give none")
         return PictureFiles(encoder.preprocessing, mirror=config.mirror)
-    store = _open_store(config, data.captions, encoder, progress)
+    store = _open_store(config, data.captions, encoder, device=device, progress=progress)
     return StoredFeatures(store, views=len(store.key.views))
 
 
 def _open_store(
-    config: DataConfig, captions: CaptionSet, encoder: GridEncoder, progress: Progress | None
+    config: DataConfig, captions: CaptionSet, encoder: GridEncoder, *, device: str, progress: Progress | None
 ) -> FeatureStore:
     key = store_key(encoder, mirror=config.mirror)
     if config.features != "auto":
@@ -96,7 +98,7 @@ def _open_store(
             )
         return store
     folder = store_folder(Path(config.feature_cache), key, captions.records)
-    return extract_features(encoder, captions.records, folder, mirror=config.mirror, progress=progress)
+    return extract_features(encoder, captions.records, folder, mirror=config.mirror, device=device, progress=progress)
 
 
 def _split_lists(splits: Mapping[str, str], folder: Path) -> dict[str, Path] | None:

@@ -24,6 +24,7 @@ from captioning.data.records import CaptionSet, build_vocabulary
 from captioning.data.sources import Pictures
 from captioning.decoding.search import Search
 from captioning.evaluation import predict, score_predictions, search_details, write_predictions, write_scores
+from captioning.extraction import extraction_device
 from captioning.metrics import Scores
 from captioning.run import folder as run_folder
 from captioning.run.data import Progress, RunData, open_data, open_pictures
@@ -64,7 +65,13 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     pl.seed_everything(config.seed, workers=True, verbose=False)
     data = open_data(config.data, seed=config.seed)
     captioner = _fresh_captioner(config, data)
-    pictures = open_pictures(config.data, data, captioner.encoder, progress=report("encode pictures"))
+    pictures = open_pictures(
+        config.data,
+        data,
+        captioner.encoder,
+        device=extraction_device(config.trainer.accelerator),
+        progress=report("encode pictures"),
+    )
     module = _module(config, captioner, data)
     run_folder.create_run_folder(folder, resume=resume)
     _write_config(folder, config)
