@@ -18,7 +18,7 @@ from captioning.encoders.grid import GridEncoder
 from captioning.encoders.small import CellEncoder
 from captioning.errors import ConfigError, DataError
 from captioning.extraction import extract_features, store_folder, store_key
-from captioning.features.store import FeatureStore
+from captioning.features.store import INDEX, FeatureStore
 
 Progress = Callable[[int, int], None]
 _log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def open_pictures(
             raise ConfigError("data.features: a store holds what a frozen encoder saw; this one is trained: give none")
         return PictureFiles(encoder.preprocessing, mirror=config.mirror)
     store = _open_store(config, data.captions, encoder, device=device, progress=progress)
-    return StoredFeatures(store, views=len(store.key.views))
+    return StoredFeatures(store, views=len(store.key.views) if config.mirror else 1)
 
 
 def _open_store(
@@ -97,8 +97,12 @@ def _open_store(
                 f"such as {missing[0]}; add them with `captioning features`"
             )
         return store
-    folder = store_folder(Path(config.feature_cache), key, captions.records)
-    return extract_features(encoder, captions.records, folder, mirror=config.mirror, device=device, progress=progress)
+    cache = Path(config.feature_cache)
+    with_mirror = store_folder(cache, store_key(encoder, mirror=True), captions.records)
+    # A store with mirror images holds the plain ones too, so what was trained with them is scored without a new one.
+    mirror = config.mirror or (with_mirror / INDEX).is_file()
+    folder = with_mirror if mirror else store_folder(cache, key, captions.records)
+    return extract_features(encoder, captions.records, folder, mirror=mirror, device=device, progress=progress)
 
 
 def _split_lists(splits: Mapping[str, str], folder: Path) -> dict[str, Path] | None:

@@ -38,6 +38,9 @@ def test_the_store_holds_every_picture_and_training_reads_it(cache, drawn, tmp_p
     assert call("train", *arguments, *options) == 0
     assert list(cache.iterdir()) == [store]
     assert {path: path.stat().st_mtime_ns for path in store.iterdir() if path.suffix == ".safetensors"} == before
+    evaluation = ("--captions", drawn / "captions.jsonl", "--feature_cache", cache)
+    assert call("evaluate", tmp_path / "stored", *evaluation) == 0
+    assert list(cache.iterdir()) == [store]
     captioner = captioning.load(tmp_path / "stored")
     assert (captioner.encoder.rows, captioner.encoder.columns, captioner.encoder.width) == (2, 2, 512)
 
