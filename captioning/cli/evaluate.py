@@ -29,6 +29,7 @@ def parser() -> OneLineParser:
     made.add_argument("--splits", type=dict[str, str], default={}, help="flickr8k: {val: list file, ...}.")
     made.add_argument("--split", default="val", help="train, val or test.")
     made.add_argument("--beam_size", type=int, help="Default: the model's setting.")
+    made.add_argument("--ranking", choices=("none", "average", "wu"), help="Default: the model's setting.")
     made.add_argument("--feature_cache", default="runs/features", help="Where features are kept for the next time.")
     made.add_argument("--output", metavar="DIR", help="Write predictions.json and scores.json here.")
     made.add_argument("--device", default="cpu", help="cpu, cuda, mps, ...")
@@ -84,8 +85,8 @@ def _predictions(options: Any, data: "RunData") -> tuple[Mapping[str, str], dict
     from captioning.run.data import open_pictures
 
     captioner = load(options.model).to(options.device)
-    search = captioner.default_search
-    search = search if options.beam_size is None else replace(search, beam_size=options.beam_size)
+    chosen = {"beam_size": options.beam_size, "ranking": options.ranking}
+    search = replace(captioner.default_search, **{name: value for name, value in chosen.items() if value is not None})
     encoding = report("encode pictures")
     pictures = open_pictures(_data_config(options), data, captioner.encoder, device=options.device, progress=encoding)
     said = predict(captioner, data.captions, pictures, search=search, progress=report("caption pictures"))
