@@ -44,8 +44,8 @@ def parser() -> OneLineParser:
         "captions, word-by-word overlays and a page to OUTPUT/demo.",
     )
     made.add_argument("--output", default="runs", help="Where the folder demo is put; an older demo is replaced.")
-    made.add_argument("--train_images", type=int, default=12000, help="Pictures to train on.")
-    made.add_argument("--max_epochs", type=int, default=8, help="Passes over them.")
+    made.add_argument("--train_images", type=int, default=10000, help="Pictures to train on.")
+    made.add_argument("--max_epochs", type=int, default=7, help="Passes over them.")
     made.add_argument("--seed", type=int, default=1, help="Sets everything that is drawn at random.")
     return made
 
@@ -77,12 +77,12 @@ def demo_config(*, output: str, train_images: int, max_epochs: int, seed: int) -
         model=ModelConfig(
             EncoderConfig(name="cells", weights="none"),
             AttentionConfig(width=64),
-            DecoderConfig(state_width=128, word_width=64, word_dropout=0.5, dropout=0.1),
+            DecoderConfig(state_width=128, word_width=64, initial_state="linear", word_dropout=0.3, dropout=0.0),
         ),
-        data=DataConfig(format="drawn", minimum_count=1, batch_size=64, drawn_train=train_images),
+        data=DataConfig(format="drawn", minimum_count=1, batch_size=32, drawn_train=train_images),
         objective=ObjectiveConfig(label_smoothing=0.1, penalty_weight=0.0),
         optimizer=OptimizerSettings(
-            learning_rate=4e-3, encoder_learning_rate=4e-3, schedule="cosine", warmup_steps=100
+            learning_rate=3e-3, encoder_learning_rate=3e-3, schedule="cosine", warmup_steps=100
         ),
         trainer=TrainerConfig(max_epochs=max_epochs, accelerator="cpu"),
         search=Search(beam_size=3, maximum_length=16),
