@@ -1,6 +1,5 @@
 """`captioning train`: train a captioner as a config says."""
 
-import os
 from collections.abc import Sequence
 
 from captioning.cli.progress import report, show_log
@@ -12,10 +11,11 @@ def run(arguments: Sequence[str]) -> int:
     config = parse_training_config(arguments, prog="captioning train")
     show_log()
     from captioning.metrics.table import score_table
+    from captioning.run.folder import leads
     from captioning.run.train import train  # torch and Lightning take seconds: not before the call is right
 
     result = train(config, report=report)
-    if int(os.environ.get("LOCAL_RANK", "0")) == 0:
+    if leads():
         print(score_table({result.folder.name: result.scores}))
         print(f"\ncaptioner: {result.folder / 'model'}\ncaption pictures: captioning caption {result.folder} PHOTO.jpg")
     return 0

@@ -39,10 +39,6 @@ class RunData:
             return load_image(record.path)
         return Image.fromarray(self.drawn.pixels[self.captions.records.index(record)])
 
-    def has(self, split: str) -> bool:
-        """Whether any image is in the split."""
-        return split in self.captions.counts()
-
 
 def open_data(config: DataConfig, *, seed: int, check_files: bool = True) -> RunData:
     """Read the caption file, or draw the drawn set; `check_files` leaves out images without a picture.

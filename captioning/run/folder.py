@@ -1,5 +1,6 @@
 """A run's folder: its config beside everything that came of it; never mixed with another run's."""
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -9,6 +10,11 @@ from captioning.errors import CheckpointError, ConfigError
 CONFIG, CHECKPOINTS, LAST = "config.yaml", "checkpoints", "last.ckpt"
 PREDICTIONS, SCORES, SAMPLES, MODEL = "predictions.json", "scores.json", "samples", "model"
 DEFAULT_NAME = "captioner"
+
+
+def leads() -> bool:
+    """Whether this is a run's first process: it alone makes the folder, which the others find."""
+    return int(os.environ.get("LOCAL_RANK", "0")) == 0 and int(os.environ.get("NODE_RANK", "0")) == 0
 
 
 def choose_run_folder(output: Path, name: str | None, *, overwrite: bool, resume: bool) -> Path:

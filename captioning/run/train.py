@@ -22,7 +22,6 @@ from captioning.config import TrainerConfig, TrainingConfig
 from captioning.data.dataset import CaptionDataset
 from captioning.data.records import CaptionSet, build_vocabulary
 from captioning.data.sources import Pictures
-from captioning.decoding.search import Search
 from captioning.evaluation import predict, score_predictions, search_details, write_predictions, write_scores
 from captioning.extraction import extraction_device
 from captioning.metrics import Scores
@@ -60,7 +59,10 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     started = time.monotonic()
     report = report or _silent
     resume = config.ckpt_path is not None
-    folder = run_folder.choose_run_folder(Path(config.output), config.name, overwrite=config.overwrite, resume=resume)
+    leads = run_folder.leads()
+    folder = run_folder.choose_run_folder(
+        Path(config.output), config.name, overwrite=config.overwrite, resume=resume or not leads
+    )
     checkpoint = run_folder.find_checkpoint(folder, config.ckpt_path)
     pl.seed_everything(config.seed, workers=True, verbose=False)
     data = open_data(config.data, seed=config.seed)
@@ -73,15 +75,17 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
         progress=report("encode pictures"),
     )
     module = _module(config, captioner, data)
-    run_folder.create_run_folder(folder, resume=resume)
-    _write_config(folder, config)
+    if leads:
+        run_folder.create_run_folder(folder, resume=resume)
+        _write_config(folder, config)
     with _quiet_lightning():
         trainer = _trainer(config.trainer, folder, _callbacks(config.trainer, folder, data))
         trainer.fit(module, _loaders(config, captioner, data, pictures), ckpt_path=checkpoint, weights_only=True)
     if trainer.interrupted:
         raise KeyboardInterrupt
     best = _keep_best(trainer, module, folder)
-    scores = _evaluate(best, data.captions.split("val"), pictures, folder, report("caption the validation pictures"))
+    progress = report("caption the validation pictures")
+    scores = _evaluate(best, data.captions.split("val"), pictures, progress, folder=folder if leads else None)
     _log.warning("done in %.1f minutes: %s", (time.monotonic() - started) / 60, folder)
     return TrainingResult(folder, best, scores, data)
 
@@ -102,15 +106,13 @@ def _fresh_captioner(config: TrainingConfig, data: RunData) -> Captioner:
 
 
 def _module(config: TrainingConfig, captioner: Captioner, data: RunData) -> CaptioningModule:
-    beam_size = config.trainer.validation_beam_size
-    search = Search(beam_size, config.search.maximum_length, config.search.minimum_length, config.search.ranking)
     return CaptioningModule(
         captioner,
         build_objective(config.objective),
         description=describe_captioner(captioner, config.model),
         optimizer=config.optimizer,
         references=data.captions.split("val").references,
-        validation_search=search,
+        validation_search=config.search.changed(beam_size=config.trainer.validation_beam_size),
         monitor=config.trainer.monitor,
         sampling=SamplingSettings(config.objective.scheduled_sampling, config.objective.scheduled_sampling_epochs),
         seed=config.seed,
@@ -210,10 +212,13 @@ def _keep_best(trainer: pl.Trainer, module: CaptioningModule, folder: Path) -> C
 
 
 def _evaluate(
-    captioner: Captioner, captions: CaptionSet, pictures: Pictures, folder: Path, progress: Progress
+    captioner: Captioner, captions: CaptionSet, pictures: Pictures, progress: Progress, *, folder: Path | None
 ) -> Scores:
+    """Score the captioner; with a folder, write predictions and scores there."""
     predictions = predict(captioner, captions, pictures, progress=progress)
     scores = score_predictions(predictions.captions, captions)
+    if folder is None:
+        return scores
     write_predictions(folder / run_folder.PREDICTIONS, predictions.captions)
     write_scores(
         folder / run_folder.SCORES,
