@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -136,8 +136,7 @@ class Captioner(nn.Module):
         `search` defaults to the one stored with the model; `beam_size` alone changes that one setting.
         Raises ImageError for a picture that can't be read, ConfigError for a search that can't be.
         """
-        search = search or self.default_search
-        search = search if beam_size is None else replace(search, beam_size=beam_size)
+        search = (search or self.default_search).changed(beam_size=beam_size)
         captions: list[Caption] = []
         for pixels, placements in self._batches(images, batch_size):
             features = self._encode(pixels)

@@ -45,9 +45,11 @@ def save(captioner: Captioner, description: dict[str, Any], folder: Path | str) 
     }
     (fresh / DESCRIPTION).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     fresh.chmod(0o755)
+    replaced = fresh.with_name(f"{fresh.name}-replaced")
     if folder.exists():
-        shutil.rmtree(folder)
+        folder.rename(replaced)  # at every moment one of the two is whole
     fresh.rename(folder)
+    shutil.rmtree(replaced, ignore_errors=True)
     return folder
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 import warnings
 
-import pytest
 import torch
 
 from captioning.cli.demo import demo_config
@@ -68,8 +67,7 @@ def test_with_uniform_maps_places_are_unknown_and_half_of_the_captions_out_of_re
     assert said(result.captioner, dataclasses.replace(result.data, drawn=drawn), "test") == before
 
 
-@pytest.mark.parametrize("seed", [1])
-def test_the_demo_summary_says_what_it_measured(tmp_path, capsys, seed):
+def test_the_demo_summary_says_what_it_measured(tmp_path, capsys):
     from captioning.cli.demo import summarize
 
     result = run(tmp_path, normalizer="softmax", images=64, epochs=1)

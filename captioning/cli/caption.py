@@ -2,9 +2,8 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from captioning.cli.settings import OneLineParser
 from captioning.errors import CaptioningError, ImageError
@@ -57,7 +56,9 @@ def run(arguments: Sequence[str]) -> int:
         options.pictures, stream=sys.stdin, on_error=lambda error: _tell_failure(error, str(error), failures)
     )
     captioner = load(options.model).to(options.device)
-    search = _search(captioner, options)
+    search = captioner.default_search.changed(
+        beam_size=options.beam_size, maximum_length=options.maximum_length, ranking=options.ranking
+    )
     output = None
     if options.overlay is not None:
         from captioning.cli.overlays import OverlayFolder
@@ -82,11 +83,6 @@ def run(arguments: Sequence[str]) -> int:
 
         write_predictions(Path(options.json), captions)
     return 1 if failures else 0
-
-
-def _search(captioner: "Captioner", options: Any) -> "Search":
-    chosen = {name: getattr(options, name) for name in ("beam_size", "maximum_length", "ranking")}
-    return replace(captioner.default_search, **{name: value for name, value in chosen.items() if value is not None})
 
 
 def _captioned(

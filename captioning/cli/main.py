@@ -15,7 +15,7 @@ COMMANDS = {
     "features": "run the CNN once over all pictures and store what it gives",
     "demo": "draw a small set, train on it, and show captions with their maps",
 }
-DONE, SOME_FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
+DONE, WRONG_CALL, INTERRUPTED = 0, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

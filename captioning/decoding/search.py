@@ -1,7 +1,7 @@
 """The settings of a search, without torch: configs, checkpoints and results hold them."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -16,3 +16,7 @@ class Search:
     """Words at least."""
     ranking: Literal["none", "average", "wu"] = "average"
     """Finished captions are compared by their sum, their mean a word, or Wu's length penalty."""
+
+    def changed(self, **settings: Any) -> "Search":
+        """The same search with these settings; those that are None stay as they are."""
+        return replace(self, **{name: value for name, value in settings.items() if value is not None})

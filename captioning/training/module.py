@@ -14,6 +14,7 @@ from captioning.data.batch import CaptionBatch
 from captioning.decoders.scheduled_sampling import ScheduledSampling
 from captioning.decoding.search import Search
 from captioning.errors import ConfigError
+from captioning.features.image_features import ImageFeatures
 from captioning.metrics import Scorer
 from captioning.text.tokenize import join
 from captioning.training.objectives import CrossEntropy, Loss
@@ -67,7 +68,7 @@ class CaptioningModule(pl.LightningModule):
         # A seed for each batch and process: a resumed run draws (dropout, own words) what an unbroken one would.
         seed = hash((self.seed, self.current_epoch, batch_index, self.global_rank)) % 2**63
         torch.manual_seed(seed)
-        loss = self._loss(batch, self._scheduled_sampling(seed))
+        loss = self._loss(batch, self.captioner.features(batch), self._scheduled_sampling(seed))
         self._step_count += loss.count
         self._log_training(loss)
         return loss.total
@@ -86,8 +87,7 @@ class CaptioningModule(pl.LightningModule):
         torch._foreach_mul_(gradients, scale)
         self._step_count = 0
 
-    def _loss(self, batch: CaptionBatch, sampling: ScheduledSampling | None = None) -> Loss:
-        features = self.captioner.features(batch)
+    def _loss(self, batch: CaptionBatch, features: ImageFeatures, sampling: ScheduledSampling | None = None) -> Loss:
         reading = self.captioner.decoder(features, batch.inputs, batch.is_word, sampling)
         return self.objective(reading, batch, features)
 
@@ -116,10 +116,11 @@ class CaptioningModule(pl.LightningModule):
 
     def validation_step(self, batch: CaptionBatch, batch_index: int) -> None:
         """Caption the images freely; the nats of their true captions are logged beside, not watched."""
-        loss = self._loss(batch)
+        features = self.captioner.features(batch)
+        loss = self._loss(batch, features)
         self._nats += loss.nats
         self._words += loss.words
-        hypotheses = self.captioner.search(self.captioner.features(batch), self.validation_search)
+        hypotheses = self.captioner.search(features, self.validation_search)
         for image_id, (best, *_) in zip(batch.image_ids, hypotheses, strict=True):
             self.predictions[image_id] = join(self.captioner.vocabulary.decode(best.words))
 
