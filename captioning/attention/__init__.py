@@ -1,12 +1,14 @@
 """Attention on plain tensors: score → mask → normalize → select. Stands alone; needs torch only."""
 
 from captioning.attention import masks
-from captioning.attention.additive import additive
+from captioning.attention.additive import additive, concat
 from captioning.attention.attention import Attention, Memory
 from captioning.attention.locality import LOCALITY
-from captioning.attention.normalizers import NORMALIZERS, softmax
-from captioning.attention.scores import SCORES, dot, scaled_dot
-from captioning.attention.selection import SELECTIONS, Attended
+from captioning.attention.normalizers import NORMALIZERS, log_softmax, softmax
+from captioning.attention.scored import Scored, ValuesWithOwn
+from captioning.attention.scores import SCORES, dot, general, scaled_dot
+from captioning.attention.selection import SELECTIONS, Attended, Gumbel, Mixed
+from captioning.attention.sparse import entmax15, sparsemax
 
 __all__ = [
     "LOCALITY",
@@ -15,10 +17,19 @@ __all__ = [
     "SELECTIONS",
     "Attended",
     "Attention",
+    "Gumbel",
     "Memory",
+    "Mixed",
+    "Scored",
+    "ValuesWithOwn",
     "additive",
+    "concat",
     "dot",
+    "entmax15",
+    "general",
+    "log_softmax",
     "masks",
     "scaled_dot",
     "softmax",
+    "sparsemax",
 ]

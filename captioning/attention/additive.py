@@ -53,6 +53,16 @@ def additive(queries: Tensor, keys: Tensor, vector: Tensor, *, activation: str =
     return ACTIVATIONS[activation].apply_(queries.unsqueeze(-2) + keys.unsqueeze(-3)) @ vector
 
 
+def concat(queries: Tensor, keys: Tensor, matrix: Tensor, vector: Tensor) -> Tensor:
+    """s_ij = vᵀ tanh(W [q_i; k_j]) for (..., N, Dq), (..., R, Dk) and W (A, Dq + Dk) -> (..., N, R).
+
+    Luong, Pham and Manning (2015), their third form. The product with the joined vector is that of each part with its
+    columns of W, so it is `additive` without a bias, and nothing is joined.
+    """
+    for_queries, for_keys = matrix.split([queries.shape[-1], keys.shape[-1]], dim=1)
+    return additive(queries @ for_queries.T, keys @ for_keys.T, vector)
+
+
 class AdditiveKeys(SharedTensor):
     """Projected keys (B, R, A) of B images, to be compared with the queries of many steps."""
 

@@ -1,28 +1,249 @@
-"""Selection: weights and values become a context."""
+"""Selection: weights and values become a context. Soft and hard differ here and nowhere else.
+
+All draws are Gumbel-max (index = argmax of log w + Gumbel noise, here as w / exponential noise), so that they need no
+loop, no synchronization with the device and no weights that sum exactly to one.
+"""
 
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.autograd.function import Function
+from torch.nn import functional as F
 
-from captioning.tensors.recurrence import SharedTensor
+from captioning.attention.normalizers import safe_log, softmax
+from captioning.attention.scored import Values
+from captioning.errors import ConfigError, ShapeError
 
 
 @dataclass(frozen=True)
 class Attended:
-    """What attention returns. A weight is the size of a contribution, not an explanation of a word."""
+    """What attention returns. A weight is the size of a contribution, not an explanation of a word.
+
+    A query without any available key (only possible where checks are switched off) has zero weights, zero context,
+    index 0 and log-probability 0.
+    """
 
     context: Tensor
     """(B, N, Dv) what was selected from the values."""
     weights: Tensor
-    """(B, N, R) on the simplex: non-negative, summing to one over the available keys."""
+    """(B, N, R) on the simplex: non-negative, summing to one over the available keys. (Not after dropout, nor in
+    Luong's unnormalized form.)"""
+    index: Tensor | None = None
+    """(B, N) the one key that was chosen; None where all were mixed."""
+    log_probability: Tensor | None = None
+    """(B, N) log w_index of a random choice, with its gradient: 0 where `sampled` is False. None: no random choice, or
+    one whose gradient does not need it."""
+    sampled: Tensor | None = None
+    """(B, N) boolean, of `mixed` only: whether the context is the chosen key's value, else the mean of all."""
+
+    @property
+    def entropy(self) -> Tensor:
+        """(B, N) −Σ w log w, computed when asked for."""
+        logarithms = self.weights.masked_fill(self.weights <= 0, 1).log()
+        return -(self.weights * logarithms).sum(-1)
 
 
-class Soft(nn.Module):
-    """The expected value Σ_j w_j v_j: it lies in the convex hull of the available values."""
+class Selection(nn.Module):
+    """What all selections have in common: the call."""
 
-    def forward(self, weights: Tensor, values: SharedTensor) -> Attended:
-        """(B', N, R) weights over the first B' images of (B, R, Dv) values."""
-        return Attended(values.mix(weights.to(values.running.tensor.dtype)), weights)
+    needs_log_weights = False
+    """Whether exact logarithms of the weights are worth computing."""
+
+    def forward(
+        self,
+        weights: Tensor,
+        values: Values,
+        *,
+        log_weights: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        coins: Tensor | None = None,
+    ) -> Attended:
+        """(B', N, R) weights over the first B' images of (B, R, Dv) values -> context and what was chosen.
+
+        log_weights: (B', N, R), for weights whose logarithm is known better than log(weights). generator: where random
+        choices come from; default is torch's global one. coins: read by `mixed` only.
+        """
+        raise NotImplementedError
 
 
-SELECTIONS: dict[str, type[nn.Module]] = {"soft": Soft}
+class Soft(Selection):
+    """The expected value Σ_j w_j v_j: it lies in the convex hull of the available values.
+
+    `dropout`, in training only, zeroes weights at random and enlarges the rest: then they need not sum to one.
+    """
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        if not 0 <= dropout < 1:
+            raise ConfigError(f"attention dropout: expected a probability in [0, 1), got {dropout}")
+        self.dropout = dropout
+
+    def forward(
+        self,
+        weights: Tensor,
+        values: Values,
+        *,
+        log_weights: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        coins: Tensor | None = None,
+    ) -> Attended:
+        if self.training and self.dropout:
+            weights = F.dropout(weights, self.dropout)
+        return Attended(values.mix(weights.to(values.dtype)), weights)
+
+
+class Hard(Selection):
+    """One value, drawn with the weights as probabilities. Its expectation is the soft context.
+
+    No gradient reaches the scores through the context; estimators use `log_probability`.
+    """
+
+    needs_log_weights = True
+
+    def forward(
+        self,
+        weights: Tensor,
+        values: Values,
+        *,
+        log_weights: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        coins: Tensor | None = None,
+    ) -> Attended:
+        index = (weights.detach() / _exponential_noise(weights, generator)).argmax(-1)
+        context, log_probability = _chosen(weights, values, index, log_weights)
+        return Attended(context, weights, index, log_probability)
+
+
+class Argmax(Selection):
+    """The value at the largest weight (the first of equal ones). Inference only: it gives the scores no gradient."""
+
+    def forward(
+        self,
+        weights: Tensor,
+        values: Values,
+        *,
+        log_weights: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        coins: Tensor | None = None,
+    ) -> Attended:
+        """As for all; raises ConfigError in training mode where the weights ask for a gradient."""
+        if self.training and weights.requires_grad:
+            raise ConfigError(
+                "selection argmax: expected inference, got training: it gives the scores no gradient; "
+                "call eval(), or train with soft, hard, gumbel or mixed"
+            )
+        index = weights.argmax(-1)
+        return Attended(_chosen(weights, values, index)[0], weights, index)
+
+
+class Gumbel(Selection):
+    """Straight-through Gumbel-softmax: forward one drawn value, backward as if y had mixed the values.
+
+        y = softmax((log w + g) / τ),   index = argmax(log w + g),   g standard Gumbel
+
+    Jang, Gu and Poole (2017); Maddison, Mnih and Teh (2017). `temperature` is an attribute, to be lowered in training.
+    The gradient needs no `log_probability`, so there is none: a score-function term on top would count it twice.
+    """
+
+    needs_log_weights = True
+
+    def __init__(self, temperature: float = 1.0) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise ConfigError(f"Gumbel temperature: expected a number > 0, got {temperature}")
+        self.temperature = temperature
+
+    def forward(
+        self,
+        weights: Tensor,
+        values: Values,
+        *,
+        log_weights: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        coins: Tensor | None = None,
+    ) -> Attended:
+        logarithms = safe_log(weights) if log_weights is None else log_weights
+        possible = ~logarithms.isneginf()
+        perturbed = logarithms - _exponential_noise(weights, generator).log()
+        index = perturbed.detach().argmax(-1)
+        relaxed = softmax(perturbed, possible, temperature=self.temperature)
+        one_hot = torch.zeros_like(relaxed).scatter_(-1, index.unsqueeze(-1), 1) * possible
+        choice = _StraightThrough.apply(relaxed, one_hot)
+        return Attended(values.mix(choice.to(values.dtype)), weights, index)
+
+
+class Mixed(Selection):
+    """Per image a coin between hard and soft, which lowers the variance of the gradient (Xu et al., 2015, section 4.1).
+
+    A call tosses one coin for each (image, query), heads with `probability`; `coins` that are handed in are used
+    instead, so that a decoder can `toss` once and keep the coin for the whole caption.
+    """
+
+    needs_log_weights = True
+
+    def __init__(self, probability: float = 0.5) -> None:
+        super().__init__()
+        if not 0 <= probability <= 1:
+            raise ConfigError(f"mixed selection: expected a probability in [0, 1], got {probability}")
+        self.probability = probability
+
+    def toss(self, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """(B, N, ...) -> coins (B, N) boolean, True = hard."""
+        return torch.rand(like.shape[:2], device=like.device, generator=generator) < self.probability
+
+    def forward(
+        self,
+        weights: Tensor,
+        values: Values,
+        *,
+        log_weights: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        coins: Tensor | None = None,
+    ) -> Attended:
+        """As for all; coins (B', N) boolean, True = hard."""
+        sampled = self.toss(weights, generator) if coins is None else coins
+        if sampled.shape != weights.shape[:2] or sampled.dtype != torch.bool:
+            expected = tuple(weights.shape[:2])
+            raise ShapeError(f"coins: expected boolean {expected}, got {sampled.dtype} {tuple(sampled.shape)}")
+        index = (weights.detach() / _exponential_noise(weights, generator)).argmax(-1)
+        picked, log_probability = _chosen(weights, values, index, log_weights)
+        context = torch.where(sampled.unsqueeze(-1), picked, values.mix(weights.to(values.dtype)))
+        return Attended(context, weights, index, log_probability.masked_fill(~sampled, 0), sampled)
+
+
+def _exponential_noise(weights: Tensor, generator: torch.Generator | None) -> Tensor:
+    noise = torch.empty_like(weights, requires_grad=False).exponential_(generator=generator)
+    return noise.clamp_(min=torch.finfo(noise.dtype).tiny)
+
+
+def _chosen(weights: Tensor, values: Values, index: Tensor, log_weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The value at `index`, and log w there; both zero in a row without any key."""
+    at_index = index.unsqueeze(-1)
+    chosen = weights.gather(-1, at_index)
+    nothing = chosen <= 0
+    known = safe_log(chosen) if log_weights is None else log_weights.gather(-1, at_index)
+    context = values.pick(index).masked_fill(nothing, 0)
+    return context, known.masked_fill(nothing, 0).squeeze(-1)
+
+
+class _StraightThrough(Function):
+    """Forward the choice exactly, backward the identity on what it was relaxed from."""
+
+    @staticmethod
+    def forward(ctx: Any, relaxed: Tensor, choice: Tensor) -> Tensor:
+        return choice
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0], None
+
+
+SELECTIONS: dict[str, type[Selection]] = {
+    "soft": Soft,
+    "hard": Hard,
+    "argmax": Argmax,
+    "gumbel": Gumbel,
+    "mixed": Mixed,
+}

@@ -118,11 +118,22 @@ class SharedTensor:
         """Of these images only; for decoding, where no gradient is asked for."""
         return SharedTensor(self.running.tensor[images])
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The tensor's number type."""
+        return self.running.tensor.dtype
+
     def mix(self, weights: Tensor) -> Tensor:
         """(B', N, R) weights over the first B' rows of (B, R, D) -> (B', N, D): Σ_r weights_r tensor_r."""
         if self.anchor is None:
             return weights @ self.first(len(weights))
         return _Mix.apply(weights, self.anchor, self.running)
+
+    def pick(self, index: Tensor) -> Tensor:
+        """(B', N) integers into the first B' rows of (B, R, D) -> (B', N, D): tensor_index, read and not multiplied."""
+        if self.anchor is None:
+            return _gather(self.first(len(index)), index)
+        return _Pick.apply(index, self.anchor, self.running)
 
     def compare(self, queries: Tensor) -> Tensor:
         """(B', N, A) queries with the first B' rows of (B, R, A) -> (B', N, R): inner products."""
@@ -155,6 +166,24 @@ class _Mix(Function):
         ctx.running.first(len(weights)).baddbmm_(weights.transpose(1, 2), gradient)
         toward_weights = gradient @ ctx.running.tensor[: len(weights)].transpose(1, 2)
         return toward_weights, gradient.new_zeros(0), None
+
+
+def _gather(tensor: Tensor, index: Tensor) -> Tensor:
+    return tensor.gather(1, index.unsqueeze(-1).expand(-1, -1, tensor.shape[-1]))
+
+
+class _Pick(Function):
+    @staticmethod
+    def forward(ctx: Any, index: Tensor, anchor: Tensor, running: RunningGradient) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.running = running
+        return _gather(running.tensor[: len(index)], index)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor, None]:
+        (index,), (gradient,) = ctx.saved_tensors, gradients
+        ctx.running.first(len(index)).scatter_add_(1, index.unsqueeze(-1).expand_as(gradient), gradient)
+        return None, gradient.new_zeros(0), None
 
 
 class _Compare(Function):

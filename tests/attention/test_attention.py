@@ -116,8 +116,10 @@ def test_public_calls_refuse_bad_masks_by_name():
     keys = draw(B, R, DK)
     with pytest.raises(ShapeError, match=r"mask: row \(1,\) allows no key"):
         attention.remember(keys, mask=torch.tensor([[True] * R, [False] * R]))
-    with pytest.raises(ShapeError, match="expected a boolean mask"):
+    with pytest.raises(ShapeError, match=r"expected only 0 \(allowed\) and -inf .* with mask.bool\(\)"):
         attention.remember(keys, mask=torch.ones(B, R))
+    with pytest.raises(ShapeError, match="expected a boolean mask"):
+        attention.remember(keys, mask=torch.ones(B, R, dtype=torch.long))
     with pytest.raises(ShapeError, match=r"mask: expected \(B, R\) with B = 2, R = 5, got \(2, 4\)"):
         attention.remember(keys, mask=torch.ones(B, 4, dtype=torch.bool))
     with pytest.raises(ShapeError, match=r"keys: expected \(B, R, D\), got \(5, 11\)"):
@@ -127,7 +129,7 @@ def test_public_calls_refuse_bad_masks_by_name():
 def test_unknown_parts_are_named_with_the_nearest():
     with pytest.raises(ConfigError, match="got 'aditive'; did you mean 'additive'"):
         Attention(query_width=DQ, key_width=DK, score="aditive")
-    with pytest.raises(ConfigError, match="normalizer: expected one of softmax, uniform, got 'relu'"):
+    with pytest.raises(ConfigError, match="expected one of entmax15, softmax, sparsemax, uniform, got .relu"):
         Attention(query_width=DQ, key_width=DK, normalizer="relu")
     with pytest.raises(ConfigError, match="temperature: expected a number > 0, got 0"):
         Attention(query_width=DQ, key_width=DK, temperature=0)
