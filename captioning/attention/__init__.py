@@ -3,6 +3,7 @@
 from captioning.attention import masks
 from captioning.attention.additive import additive, concat
 from captioning.attention.attention import Attention, Memory
+from captioning.attention.dot_product import scaled_dot_product_attention
 from captioning.attention.locality import LOCALITY
 from captioning.attention.normalizers import NORMALIZERS, log_softmax, softmax
 from captioning.attention.scored import Scored, ValuesWithOwn
@@ -30,6 +31,7 @@ __all__ = [
     "log_softmax",
     "masks",
     "scaled_dot",
+    "scaled_dot_product_attention",
     "softmax",
     "sparsemax",
 ]
