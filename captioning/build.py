@@ -1,6 +1,6 @@
 """From names and numbers in a config to objects: the one file that knows which class belongs to which name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -10,8 +10,13 @@ from captioning.attention import Attention
 from captioning.attention.attention import named
 from captioning.captioner import Captioner, Encoder
 from captioning.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, ObjectiveConfig
+from captioning.decoders.adaptive import Adaptive
+from captioning.decoders.decoder import Decoder
+from captioning.decoders.mean_pool import MeanRegion
 from captioning.decoders.output import DeepOutput, LinearOutput
+from captioning.decoders.recurrent import Attends, Dropouts
 from captioning.decoders.show_attend_tell import ShowAttendTell
+from captioning.decoders.top_down import TopDown
 from captioning.decoding.search import Search
 from captioning.encoders.make import make_encoder, rebuild_encoder
 from captioning.encoders.small import CellEncoder
@@ -43,7 +48,7 @@ def build_encoder(config: EncoderConfig) -> Encoder:
     )
 
 
-def build_decoder(model: ModelConfig, *, region_width: int, vocabulary_size: int) -> ShowAttendTell:
+def build_decoder(model: ModelConfig, *, region_width: int, vocabulary_size: int) -> Decoder:
     """The decoder by its name."""
     build = named("decoder", model.decoder.name, DECODERS)
     return build(model, region_width=region_width, vocabulary_size=vocabulary_size)
@@ -61,6 +66,9 @@ def build_attention(config: AttentionConfig, *, query_width: int, key_width: int
         selection=config.selection,
         temperature=config.temperature,
         activation=config.activation,
+        window=config.window,
+        dropout=config.dropout,
+        frozen_scores=config.frozen_scores,
     )
 
 
@@ -104,19 +112,64 @@ def _model_from(values: Mapping[str, Any]) -> ModelConfig:
 
 
 def _show_attend_tell(model: ModelConfig, *, region_width: int, vocabulary_size: int) -> ShowAttendTell:
+    attention = build_attention(model.attention, query_width=model.decoder.state_width, key_width=region_width)
+    return _show_attend_tell_with(attention, model, region_width=region_width, vocabulary_size=vocabulary_size)
+
+
+def _mean_pool(model: ModelConfig, *, region_width: int, vocabulary_size: int) -> ShowAttendTell:
+    return _show_attend_tell_with(MeanRegion(), model, region_width=region_width, vocabulary_size=vocabulary_size)
+
+
+def _show_attend_tell_with(
+    attention: Attends, model: ModelConfig, *, region_width: int, vocabulary_size: int
+) -> ShowAttendTell:
     config = model.decoder
     embedding = nn.Embedding(vocabulary_size, config.word_width)
     return ShowAttendTell(
-        attention=build_attention(model.attention, query_width=config.state_width, key_width=region_width),
+        attention=attention,
         embedding=embedding,
         output=_output(config, embedding, region_width=region_width),
         state_width=config.state_width,
         region_width=region_width,
         gate=config.gate,
         initial_state=config.initial_state,
-        word_dropout=config.word_dropout,
-        embedding_dropout=config.embedding_dropout,
-        region_dropout=config.region_dropout,
+        dropouts=_dropouts(config),
+    )
+
+
+def _top_down(model: ModelConfig, *, region_width: int, vocabulary_size: int) -> TopDown:
+    config = model.decoder
+    embedding = nn.Embedding(vocabulary_size, config.word_width)
+    return TopDown(
+        attention=build_attention(model.attention, query_width=config.state_width, key_width=region_width),
+        embedding=embedding,
+        output=_output(config, embedding, region_width=region_width),
+        state_width=config.state_width,
+        region_width=region_width,
+        dropouts=_dropouts(config),
+    )
+
+
+def _adaptive(model: ModelConfig, *, region_width: int, vocabulary_size: int) -> Adaptive:
+    config = model.decoder
+    embedding = nn.Embedding(vocabulary_size, config.word_width)
+    return Adaptive(
+        attention=build_attention(model.attention, query_width=config.state_width, key_width=config.state_width),
+        embedding=embedding,
+        output=_output(config, embedding, region_width=config.state_width),
+        state_width=config.state_width,
+        region_width=region_width,
+        initial_state=config.initial_state,
+        dropouts=_dropouts(config),
+    )
+
+
+def _dropouts(config: DecoderConfig) -> Dropouts:
+    return Dropouts(
+        word=config.word_dropout,
+        embedding=config.embedding_dropout,
+        region=config.region_dropout,
+        glimpse=config.glimpse_dropout,
     )
 
 
@@ -145,4 +198,9 @@ def _output(config: DecoderConfig, embedding: nn.Embedding, *, region_width: int
     )
 
 
-DECODERS = {"show_attend_tell": _show_attend_tell}
+DECODERS: dict[str, Callable[..., Decoder]] = {
+    "show_attend_tell": _show_attend_tell,
+    "mean_pool": _mean_pool,
+    "top_down": _top_down,
+    "adaptive": _adaptive,
+}

@@ -1,9 +1,9 @@
 """Encoder and decoder as one model: pictures in, captions with their maps out."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from captioning.data.batch import CaptionBatch, collate
 from captioning.data.images import ImageSource, load_image
 from captioning.data.transforms import ImageTransform
-from captioning.decoders.recurrent import State
-from captioning.decoders.show_attend_tell import ImageMemory, ShowAttendTell
+from captioning.decoders.decoder import HEADS, Decoder, Memory
 from captioning.decoding.beam import beam_search
 from captioning.decoding.search import Search
 from captioning.decoding.step import Hypothesis, StepOutput
+from captioning.decoding.trace import WEIGHTS
 from captioning.encoders.grid import GridEncoder
 from captioning.encoders.small import CellEncoder
 from captioning.errors import DataError
@@ -47,31 +47,33 @@ class Caption:
     """What the search ranked by, or the sum of the log-probabilities of a given caption."""
     finished: bool
     """Whether the model ended the caption; False: it was cut off."""
+    details: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """(T, ...) what else the decoder reports of each word: `sentinel` (T,), the weight that `adaptive` gives to what it
+    knows without looking; `heads` (T, Hn, rows, columns), the maps of a transformer's heads."""
 
 
 class StepState(NamedTuple):
     """What a search hands back and forth: the images' memory and the hypotheses' state."""
 
-    memory: ImageMemory
-    state: State
+    memory: Memory
+    state: Any
 
 
 @dataclass(frozen=True)
 class DecoderStep:
     """A decoder and the features of B images as the `Step` that searches ask for."""
 
-    decoder: ShowAttendTell
+    decoder: Decoder
     features: ImageFeatures = field(repr=False)
 
     def start(self) -> StepState:
         """One hypothesis an image."""
-        memory = self.decoder.remember(self.features)
-        return StepState(memory, memory.initial)
+        return StepState(*self.decoder.start(self.features))
 
     def advance(self, state: StepState, words: Tensor) -> StepOutput[StepState]:
         """Words (B, K) -> log-probabilities (B, K, V), weights (B, K, R)."""
-        after, log_probabilities, weights = self.decoder.advance(state.memory, state.state, words)
-        return StepOutput(StepState(state.memory, after), log_probabilities, weights)
+        said = self.decoder.advance(state.memory, state.state, words)
+        return StepOutput(StepState(state.memory, said.state), *said[1:])
 
     def reorder(self, state: StepState, parents: Tensor) -> StepState:
         """Row k of image b becomes the old row parents[b, k]; the memory stays."""
@@ -89,7 +91,7 @@ class Captioner(nn.Module):
         self,
         *,
         encoder: Encoder,
-        decoder: ShowAttendTell,
+        decoder: Decoder,
         vocabulary: Vocabulary,
         default_search: Search | None = None,
     ) -> None:
@@ -105,8 +107,11 @@ class Captioner(nn.Module):
         return next(self.parameters()).device
 
     def features(self, batch: CaptionBatch) -> ImageFeatures:
-        """The batch's features, from the store or by the encoder."""
-        return batch.features if batch.pixels is None else self.encoder(batch.pixels)  # type: ignore[return-value]
+        """The batch's features: by the encoder, or by the part of it that learns from what a store kept."""
+        if batch.features is None:
+            features: ImageFeatures = self.encoder(batch.pixels)
+            return features
+        return self.encoder.tuned_part(batch.features) if isinstance(self.encoder, GridEncoder) else batch.features
 
     def search(self, features: ImageFeatures, search: Search) -> list[list[Hypothesis]]:
         """The captions of each image, best first; in evaluation mode, without gradients."""
@@ -165,15 +170,15 @@ class Captioner(nn.Module):
     def to_caption(self, hypothesis: Hypothesis, features: ImageFeatures, placement: Placement) -> Caption:
         """A search's result in words and maps."""
         words = tuple(self.vocabulary.decode(hypothesis.words))
-        maps = hypothesis.weights.float().reshape(-1, features.rows, features.columns)
         return Caption(
             text=join(words),
             words=words,
             log_probabilities=hypothesis.log_probabilities,
-            maps=maps.cpu().numpy(),
+            maps=_on_grid(hypothesis.weights, features),
             placement=placement,
             score=hypothesis.score,
             finished=hypothesis.finished,
+            details=_arrays(hypothesis.details, features),
         )
 
     def _score_batch(
@@ -188,20 +193,24 @@ class Captioner(nn.Module):
         chosen = reading.words.pack(batch.targets).unsqueeze(1)
         log_probabilities = reading.logits.float().log_softmax(-1).gather(1, chosen).squeeze(1)
         by_caption = reading.words.unpack(log_probabilities)[:, 0].cpu()
-        weights = reading.words.unpack(reading.weights)[:, 0]
+        reported = {
+            name: reading.words.unpack(values)[:, 0]
+            for name, values in {WEIGHTS: reading.weights, **reading.details}.items()
+        }
         scored = []
         for image, words in enumerate(captions):
             of_words = tuple(by_caption[image, : len(words) + 1].tolist())
-            maps = weights[image, : len(words)].float().reshape(-1, features.rows, features.columns)
+            details = {name: values[image, : len(words)] for name, values in reported.items()}
             scored.append(
                 Caption(
-                    join(words),
-                    tuple(words),
-                    of_words,
-                    maps.cpu().numpy(),
-                    placements[image],
-                    sum(of_words),
-                    True,
+                    text=join(words),
+                    words=tuple(words),
+                    log_probabilities=of_words,
+                    maps=_on_grid(details.pop(WEIGHTS), features),
+                    placement=placements[image],
+                    score=sum(of_words),
+                    finished=True,
+                    details=_arrays(details, features),
                 )
             )
         return scored
@@ -224,6 +233,18 @@ class Captioner(nn.Module):
 
 def _stack(pictures: Sequence[tuple[Tensor, Placement]]) -> tuple[Tensor, list[Placement]]:
     return torch.stack([pixels for pixels, _ in pictures]), [placement for _, placement in pictures]
+
+
+def _on_grid(weights: Tensor, features: ImageFeatures) -> np.ndarray:
+    """(..., R) -> (..., rows, columns)."""
+    return weights.float().unflatten(-1, (features.rows, features.columns)).cpu().numpy()
+
+
+def _arrays(details: Mapping[str, Tensor], features: ImageFeatures) -> dict[str, np.ndarray]:
+    return {
+        name: _on_grid(values, features) if name == HEADS else values.float().cpu().numpy()
+        for name, values in details.items()
+    }
 
 
 @contextmanager

@@ -31,33 +31,39 @@ class AttentionConfig:
     """score → mask → normalize → select, each by name (see captioning.attention)."""
 
     score: str = "additive"
-    """additive, dot, general or scaled_dot."""
+    """additive, concat, dot, general or scaled_dot."""
     locality: str = "global"
-    """global."""
+    """global, local_m (a window around the expected cell of the word before) or local_p (a predicted window)."""
     normalizer: str = "softmax"
-    """softmax, or uniform: a control that looks everywhere evenly."""
+    """softmax, sparsemax, entmax15, or uniform: a control that looks everywhere evenly."""
     selection: str = "soft"
-    """soft."""
+    """soft, hard, argmax, gumbel or mixed."""
     width: int = 512
     """A, the width of the space in which queries and keys are compared."""
     temperature: float = 1.0
     """Scores are divided by it before the normalizer."""
     activation: Literal["tanh", "relu"] = "tanh"
     """The additive score's nonlinearity; the paper has tanh, a widely copied port ReLU."""
+    window: int = 2
+    """local_m, local_p: r, how many rows and columns the window reaches from its centre."""
+    dropout: float = 0.0
+    """Of soft weights, after the normalizer."""
+    frozen_scores: bool = False
+    """A control: the score keeps its random parameters and never learns."""
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """The recurrent decoder, with the details on which paper, released code and ports differ."""
+    """The decoder, with the details on which paper, released code and ports differ."""
 
     name: str = "show_attend_tell"
-    """show_attend_tell."""
+    """show_attend_tell, top_down, adaptive, transformer, or mean_pool: a control without attention."""
     state_width: int = 512
-    """H, the LSTM's width."""
+    """H, the width of the LSTM, or of the transformer's layers."""
     word_width: int = 512
     """E, the word vectors' width."""
     gate: Literal["scalar", "vector", "none"] = "scalar"
-    """β on the context: one number (paper and code), one a component (most ports), or none."""
+    """show_attend_tell: β on the context, one number (paper and code), one a component (most ports), or none."""
     initial_state: Literal["linear", "tanh", "mlp"] = "tanh"
     """f_c and f_h on the mean region: linear, one layer with tanh, or two."""
     output: Literal["deep", "linear"] = "deep"
@@ -74,6 +80,16 @@ class DecoderConfig:
     """Of single components of the word vectors that are read."""
     region_dropout: float = 0.0
     """On the region vectors."""
+    glimpse_dropout: float = 0.0
+    """Of whole contexts, so that a word's map stays needed after the object was seen once."""
+    layers: int = 2
+    """transformer: how many."""
+    heads: int = 8
+    """transformer: Hn, heads of each attention; their width is H / Hn."""
+    positions: Literal["sinusoidal", "learned", "relative"] = "sinusoidal"
+    """transformer: how words are told apart by their place."""
+    grid_positions: Literal["none", "sinusoidal", "learned"] = "sinusoidal"
+    """transformer: how cells are told apart by their place."""
 
 
 @dataclass(frozen=True)

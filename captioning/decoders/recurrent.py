@@ -1,51 +1,262 @@
-"""What recurrent decoders share: the LSTM cell, its state, and the result of reading given captions."""
+"""What recurrent decoders share: reading given captions step by step, and one step of decoding.
 
-from typing import NamedTuple
+A decoder of this family says what it keeps of an image (`remember`) and what one step does (`step`). Whatever is the
+same for all captions of an image is computed once an image; whatever is the same for all steps (the words' part of
+the gates, the output and vocabulary layers, weight gradients) is one product.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from captioning.attention import Attended
+from captioning.decoders.decoder import Advance, Decoder, Memory, drop_rows
+from captioning.decoders.output import DeepOutput, LinearOutput
+from captioning.decoders.reading import Reading
+from captioning.decoders.scheduled_sampling import ScheduledSampling
+from captioning.decoders.state import LSTMState, State
+from captioning.errors import ConfigError
+from captioning.features.image_features import ImageFeatures
+from captioning.tensors.masking import masked_mean
 from captioning.tensors.packing import PackedWords
+from captioning.tensors.precision import compute_dtype, linear
+from captioning.tensors.recurrence import SharedWeight
+
+INITIAL_STATES = ("linear", "tanh", "mlp")
 
 
-class State(NamedTuple):
-    """Hidden state and cell of K hypotheses (or M captions) of B images."""
+class Attends(Protocol):
+    """What a decoder asks of its attention: an `Attention`, or a control in its place."""
 
-    hidden: Tensor
-    """(B, K, H)."""
-    cell: Tensor
-    """(B, K, H), at least float32."""
+    @property
+    def needs_previous(self) -> bool:
+        """Whether the weights of the step before are to be handed in."""
 
-    def first(self, rows: int) -> "State":
-        """The first `rows` images."""
-        return State(self.hidden[:rows], self.cell[:rows])
+    def remember(self, keys: Tensor, *, mask: Tensor | None, grid: tuple[int, int]) -> Any:
+        """What is done once an image."""
 
-    def select(self, images: Tensor) -> "State":
-        """These images only."""
-        return State(self.hidden[images], self.cell[images])
-
-    def reorder(self, parents: Tensor) -> "State":
-        """Row k of image b becomes the old row parents[b, k]."""
-        images = torch.arange(len(parents), device=parents.device).unsqueeze(1)
-        return State(self.hidden[images, parents], self.cell[images, parents])
+    def __call__(self, queries: Tensor, memory: Any, previous: Tensor | None) -> Attended:
+        """Queries (B', N, Dq) -> context (B', N, D), weights (B', N, R)."""
 
 
-class Reading(NamedTuple):
-    """What a decoder makes of given captions, one row for each real word (the end token is one)."""
+@dataclass(frozen=True)
+class ImageMemory:
+    """What a decoder keeps of B images for all their captions and steps."""
 
-    logits: Tensor
-    """(n, V) for the word at each position, given the true words before it."""
+    attended: Memory
+    """What the attention keeps."""
+    initial: State
+    """The state before the first word, (B, 1, ...)."""
+    weights: Mapping[str, SharedWeight]
+    """The matrices that every step uses, by the name of their layer."""
+    constant: Tensor | None = None
+    """(B, 1, ...) what every step adds or looks at, such as the mean region's part of the gates."""
+
+    def select(self, images: Tensor) -> "ImageMemory":
+        """These images only; for decoding."""
+        return replace(
+            self,
+            attended=self.attended.select(images),
+            initial=self.initial.select(images),
+            constant=None if self.constant is None else self.constant[images],
+        )
+
+
+class Glimpse(NamedTuple):
+    """What one step gives."""
+
+    state: State
+    """After the step."""
+    shown: Tensor
+    """(B, M, H) what the output layer sees of the state."""
+    context: Tensor
+    """(B, M, D) what was selected from the image."""
     weights: Tensor
-    """(n, R) where the model looked for it."""
-    words: PackedWords
-    """Which caption and position each row belongs to."""
+    """(B, M, R) where."""
+    details: Mapping[str, Tensor] = {}
+    """What else a decoder reports of a word, by name: (B, M, ...), such as the weight of a sentinel."""
 
 
-def lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-    """Gates (..., 4H) in torch's order i, f, g, o before their nonlinearities, and the old cell -> hidden, cell.
+@dataclass(frozen=True)
+class Dropouts:
+    """Probabilities of dropout in training; never on the recurrent state itself."""
 
-    c = σ(f) c' + σ(i) tanh(g), h = σ(o) tanh(c); in the number type of the cell.
-    """
-    entered, kept, candidate, shown = gates.to(cell.dtype).chunk(4, -1)
-    cell = kept.sigmoid() * cell + entered.sigmoid() * candidate.tanh()
-    return shown.sigmoid() * cell.tanh(), cell
+    word: float = 0.0
+    """Of whole words among those that are read."""
+    embedding: float = 0.0
+    """Of single components of the word vectors that are read."""
+    region: float = 0.0
+    """Of single components of the region vectors, the same for all steps."""
+    glimpse: float = 0.0
+    """Of whole contexts: now and then a step sees nothing, so that a decoder learns to look again."""
+
+
+class RecurrentDecoder(Decoder):
+    """Base of the recurrent decoders: `output` is a DeepOutput or LinearOutput of what `step` shows."""
+
+    attention: Any
+    """An `Attends`."""
+    word_gates: nn.Linear
+    """From a word's vector to its part of the gates; a subclass makes it."""
+
+    def __init__(
+        self, *, attention: Attends, embedding: nn.Embedding, output: DeepOutput | LinearOutput, dropouts: Dropouts
+    ) -> None:
+        super().__init__()
+        self.attention = attention
+        self.embedding, self.output = embedding, output
+        self.word_dropout, self.embedding_dropout = nn.Dropout(dropouts.word), nn.Dropout(dropouts.embedding)
+        self.region_dropout, self.glimpse_dropout = nn.Dropout(dropouts.region), nn.Dropout(dropouts.glimpse)
+
+    def remember(self, features: ImageFeatures) -> ImageMemory:
+        """Everything that is done once an image, in the compute type (autocast's, else the parameters' own)."""
+        raise NotImplementedError
+
+    def step(self, memory: ImageMemory, state: State, word_gates: Tensor) -> Glimpse:
+        """One step for the first B' images of the memory; `word_gates` (B', M, G) is the previous words' part."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        features: ImageFeatures,
+        inputs: Tensor,
+        is_word: Tensor,
+        sampling: ScheduledSampling | None = None,
+    ) -> Reading:
+        """As for all decoders, step by step."""
+        words = PackedWords.of(is_word)
+        memory = self.remember(features)
+        dtype = compute_dtype(self.embedding.weight)
+        with torch.autocast(inputs.device.type, enabled=False):
+            return self._read(memory, inputs, words, dtype=dtype, sampling=sampling)
+
+    def start(self, features: ImageFeatures) -> tuple[ImageMemory, State]:
+        """As for all decoders."""
+        memory = self.remember(features)
+        return memory, memory.initial
+
+    def advance(self, memory: ImageMemory, state: State, words: Tensor) -> Advance:
+        """As for all decoders."""
+        embedded = self.embed(words, compute_dtype(self.embedding.weight))
+        glimpse = self.step(memory, state, linear(self.word_gates, embedded))
+        logits = self.output(embedded, glimpse.shown, glimpse.context)
+        return Advance(glimpse.state, logits.float().log_softmax(-1), glimpse.weights, glimpse.details)
+
+    def embed(self, words: Tensor, dtype: torch.dtype) -> Tensor:
+        """Word ids (...) -> vectors (..., E) of this type; in training with dropout of components and whole words."""
+        return drop_rows(self.word_dropout, self.embedding_dropout(self.embedding(words).to(dtype)))
+
+    def attend_to(self, features: ImageFeatures, regions: Tensor) -> Any:
+        """What the attention keeps of `regions` (B, R, ...), which lie on the grid of `features`."""
+        return self.attention.remember(regions, mask=features.mask, grid=(features.rows, features.columns))
+
+    def look(self, queries: Tensor, memory: ImageMemory, looked: Tensor | None) -> Attended:
+        """Attend with queries (B', M, H); in training some contexts are zero."""
+        attended = self.attention(queries, memory.attended, looked)
+        return replace(attended, context=self.drop_glimpses(attended.context))
+
+    def drop_glimpses(self, context: Tensor) -> Tensor:
+        """(B, M, D) contexts, some of them zero in training."""
+        return drop_rows(self.glimpse_dropout, context)
+
+    def followed(self, weights: Tensor) -> Tensor | None:
+        """The weights that the state has to carry to the next step: none where no locality asks for them."""
+        return weights if self.attention.needs_previous else None
+
+    def regions_and_mean(self, features: ImageFeatures) -> tuple[Tensor, Tensor]:
+        """Regions (B, R, D) in the compute type, and their mean (B, 1, D) in the parameters' own."""
+        regions = self.region_dropout(features.regions.to(compute_dtype(self.embedding.weight)))
+        mask = None if features.mask is None else features.mask.unsqueeze(-1)
+        return regions, masked_mean(regions.to(self.embedding.weight.dtype), mask, 1).unsqueeze(1)
+
+    def shared_weights(self, *layers: str) -> dict[str, SharedWeight]:
+        """The weights of these layers in the compute type, for all steps."""
+        dtype = compute_dtype(self.embedding.weight)
+        return {name: SharedWeight(getattr(self, name).weight.to(dtype)) for name in layers}
+
+    def _read(
+        self,
+        memory: ImageMemory,
+        inputs: Tensor,
+        words: PackedWords,
+        *,
+        dtype: torch.dtype,
+        sampling: ScheduledSampling | None,
+    ) -> Reading:
+        by_time = [inputs[:count, :, t] for t, count in enumerate(words.running)]
+        embedded = self.embed(torch.cat([step.flatten() for step in by_time]), dtype)
+        sizes = [step.numel() for step in by_time]
+        gates = linear(self.word_gates, embedded).split(sizes)
+        read = list(embedded.split(sizes))
+        state = memory.initial.spread(inputs.shape[1])
+        steps = _Steps()
+        for t, step_words in enumerate(by_time):
+            step_gates = gates[t]
+            if sampling is not None and t:
+                logits = self.output(read[t - 1][: step_words.numel()], *steps.latest(step_words.numel()))
+                read[t] = self.embed(sampling.mix(step_words.flatten(), logits), dtype)
+                step_gates = linear(self.word_gates, read[t])
+            glimpse = self.step(memory, state.first(len(step_words)), step_gates.unflatten(0, step_words.shape))
+            state = glimpse.state
+            steps.add(glimpse)
+        rows = words.rows
+        of_words = [torch.cat(parts).index_select(0, rows) for parts in (read, steps.shown, steps.contexts)]
+        details = {name: torch.cat(parts).index_select(0, rows) for name, parts in steps.details.items()}
+        return Reading(self.output(*of_words), torch.cat(steps.weights).index_select(0, rows), words, details)
+
+
+@dataclass
+class _Steps:
+    """What the steps gave so far, images × captions flattened."""
+
+    shown: list[Tensor] = field(default_factory=list)
+    contexts: list[Tensor] = field(default_factory=list)
+    weights: list[Tensor] = field(default_factory=list)
+    details: dict[str, list[Tensor]] = field(default_factory=dict)
+
+    def add(self, glimpse: Glimpse) -> None:
+        for kept, part in (
+            (self.shown, glimpse.shown),
+            (self.contexts, glimpse.context),
+            (self.weights, glimpse.weights),
+        ):
+            kept.append(part.flatten(0, 1))
+        for name, part in glimpse.details.items():
+            self.details.setdefault(name, []).append(part.flatten(0, 1))
+
+    def latest(self, rows: int) -> tuple[Tensor, Tensor]:
+        return self.shown[-1][:rows], self.contexts[-1][:rows]
+
+
+class InitialState(nn.Module):
+    """h₀ = f_h(mean region), c₀ = f_c(mean region): linear, one layer with tanh, or two (the released code)."""
+
+    def __init__(self, kind: str, region_width: int, state_width: int) -> None:
+        super().__init__()
+        self.hidden, self.cell = (_initial_map(kind, region_width, state_width) for _ in range(2))
+
+    def forward(self, mean: Tensor, dtype: torch.dtype) -> LSTMState:
+        """(B, 1, D) mean regions -> the state; hidden in the compute type, the cell in the parameters' own."""
+        return LSTMState(self.hidden(mean).to(dtype), self.cell(mean))
+
+
+def initialize_recurrence(embedding: nn.Embedding, *recurrent: nn.Linear) -> None:
+    """Small even word vectors, and an orthogonal matrix for each gate of the recurrent layers."""
+    nn.init.uniform_(embedding.weight, -0.1, 0.1)
+    for layer in recurrent:
+        for gate in layer.weight.chunk(layer.out_features // layer.in_features):
+            nn.init.orthogonal_(gate)
+
+
+def _initial_map(kind: str, region_width: int, state_width: int) -> nn.Sequential:
+    if kind not in INITIAL_STATES:
+        raise ConfigError(f"initial_state: expected one of {', '.join(INITIAL_STATES)}, got {kind!r}")
+    layers: list[nn.Module] = [nn.Linear(region_width, state_width)]
+    if kind != "linear":
+        layers.append(nn.Tanh())
+    if kind == "mlp":
+        layers += [nn.Linear(state_width, state_width), nn.Tanh()]
+    return nn.Sequential(*layers)

@@ -10,7 +10,7 @@ from captioning.decoding.constraints import Constraints
 from captioning.decoding.finalists import Finalists
 from captioning.decoding.ranking import LengthPenalty, length_penalty
 from captioning.decoding.step import Hypothesis, State, Step
-from captioning.decoding.trace import Choice, Trace
+from captioning.decoding.trace import WEIGHTS, Choice, Trace
 from captioning.errors import CaptioningError, ConfigError
 from captioning.tensors.shapes import check_shape
 
@@ -106,8 +106,9 @@ class _Search(Generic[State]):
 
     def _choose(self, length: int) -> Tensor:
         """Read the latest words, choose the next ones and set aside what ended; returns the parents."""
-        self.state, log_probabilities, weights = self.step.advance(self.state, self.words)
-        allowed = self.constraints.apply(log_probabilities, length)
+        said = self.step.advance(self.state, self.words)
+        self.state = said.state
+        allowed = self.constraints.apply(said.log_probabilities, length)
         choice = best_continuations(allowed, self.totals, self.beam_size)
         if choice.totals.isnan().any():
             raise CaptioningError(
@@ -117,7 +118,7 @@ class _Search(Generic[State]):
         stuck = choice.totals.amax(1) == -torch.inf
         if stuck.any():  # No allowed continuation at all: what was open is cut off here.
             self._set_aside(self.images[stuck], self.totals[stuck], length, finished=False)
-        self.trace.append(self.rows, choice, weights)
+        self.trace.append(self.rows, choice, {**said.details, WEIGHTS: said.weights})
         ended = choice.words == self.constraints.end
         if ended.any():
             ended_totals = choice.totals.masked_fill(~ended, -torch.inf)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from captioning.decoding.step import Hypothesis
-from captioning.decoding.trace import Trace
+from captioning.decoding.trace import WEIGHTS, Trace
 
 
 class Finalists:
@@ -43,18 +43,20 @@ class Finalists:
         """For each image its captions, best first."""
         images, ranks = (self.scores > -torch.inf).nonzero(as_tuple=True)
         last, finished = self._last[images, ranks], self._finished[images, ranks]
-        words, log_probabilities, weights = trace.backtrack(images, last, self._places[images, ranks])
+        words, log_probabilities, reported = trace.backtrack(images, last, self._places[images, ranks])
         result: list[list[Hypothesis]] = [[] for _ in range(len(self.scores))]
         for path, (image, rank, time, ended) in enumerate(
             zip(images.tolist(), ranks.tolist(), last.tolist(), finished.tolist(), strict=True)
         ):
             length = time + 1 - ended
+            of_words = {name: values[path, :length].clone() for name, values in reported.items()}
             hypothesis = Hypothesis(
                 words=tuple(words[path, :length].tolist()),
                 log_probabilities=tuple(log_probabilities[path, : time + 1].tolist()),
                 score=self.scores[image, rank].item(),
                 finished=ended,
-                weights=weights[path, :length].clone(),
+                weights=of_words.pop(WEIGHTS),
+                details=of_words,
             )
             result[image].append(hypothesis)
         return result

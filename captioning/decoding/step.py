@@ -4,7 +4,8 @@ A search knows no model, only a `Step`; so it meets a transition table in tests 
 life.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
@@ -21,6 +22,8 @@ class StepOutput(NamedTuple, Generic[State]):
     """(B, K, V) log-probability of each next word; each row's probabilities sum to one."""
     weights: Tensor
     """(B, K, R) the attention weights with which the next word is chosen."""
+    details: Mapping[str, Tensor] = {}
+    """What else the model reports of that choice, by name: (B, K, ...), such as the weights of each head."""
 
 
 class Step(Protocol[State]):
@@ -56,6 +59,8 @@ class Hypothesis:
     """Whether the model ended it; False: it was cut off."""
     weights: Tensor
     """(T, R) the attention weights of each word; END's are left out."""
+    details: Mapping[str, Tensor] = field(default_factory=dict)
+    """(T, ...) what else the model reported of each word, by name."""
 
     @property
     def log_probability(self) -> float:

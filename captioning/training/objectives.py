@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from captioning.data.batch import CaptionBatch
-from captioning.decoders.recurrent import Reading
+from captioning.decoders.reading import Reading
 from captioning.errors import ConfigError
 from captioning.features.image_features import ImageFeatures
 from captioning.training.losses import doubly_stochastic_penalty, word_loss

@@ -9,7 +9,7 @@ from torch import nn
 from captioning.attention import Attention
 from captioning.captioner import DecoderStep
 from captioning.decoders.output import DeepOutput, LinearOutput
-from captioning.decoders.recurrent import lstm_cell
+from captioning.decoders.state import lstm_cell
 from captioning.decoders.scheduled_sampling import ScheduledSampling
 from captioning.decoders.show_attend_tell import ShowAttendTell
 from captioning.errors import ConfigError
@@ -95,7 +95,7 @@ def test_step_by_step_equals_the_whole_sequence(gate):
     step = DecoderStep(decoder, ImageFeatures(features.regions.detach(), 2, 3))
     state = step.reorder(step.start(), torch.zeros(B, M, dtype=torch.int64))
     for t in range(T):
-        state, log_probabilities, looked = step.advance(state, inputs[:, :, t])
+        state, log_probabilities, looked, _ = step.advance(state, inputs[:, :, t])
         torch.testing.assert_close(log_probabilities, logits[:, :, t].float().log_softmax(-1))
         torch.testing.assert_close(looked, weights[:, :, t])
 

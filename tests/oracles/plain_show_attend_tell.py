@@ -7,7 +7,7 @@ def read(decoder, regions, words):
     """Logits (T, V) and weights (T, R) for one image (R, D) and one caption: ids that are read, START first."""
     attention = decoder.attention.score
     mean = sum(regions) / len(regions)
-    hidden, cell = decoder.initial_hidden(mean), decoder.initial_cell(mean)
+    hidden, cell = decoder.initial_state.hidden(mean), decoder.initial_state.cell(mean)
     all_logits, all_weights = [], []
     for word in words:
         scores = [score(attention, hidden, region) for region in regions]

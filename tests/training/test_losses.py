@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from captioning.data.batch import collate
-from captioning.decoders.recurrent import Reading
+from captioning.decoders.reading import Reading
 from captioning.errors import ConfigError
 from captioning.features.image_features import ImageFeatures
 from captioning.tensors.packing import PackedWords
