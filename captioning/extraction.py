@@ -31,11 +31,11 @@ def extraction_device(accelerator: str = "auto") -> str:
 
 
 def store_key(encoder: GridEncoder, *, mirror: bool = False, dtype: str = "float16") -> StoreKey:
-    """What the features of this encoder depend on."""
+    """What the stored features of this encoder depend on: those of its frozen part, where some of it is tuned."""
     return StoreKey(
         encoder=encoder.name,
-        weights=encoder.fingerprint(),
-        layer=encoder.layer,
+        weights=encoder.stored_fingerprint(),
+        layer=encoder.stored_layer or encoder.layer,
         preprocessing=encoder.preprocessing.to_dict(),
         views=(PLAIN, MIRROR) if mirror else (PLAIN,),
         dtype=dtype,
@@ -91,7 +91,7 @@ def _encode(
             waiting, ahead = ahead, [pool.submit(load, paths[image_id]) for image_id in following]
             pixels = torch.stack([future.result() for future in waiting]).to(device)
             with torch.inference_mode(), evaluation_mode(encoder):
-                yield chunk, [encoder(view) for view in ([pixels, pixels.flip(-1)] if mirror else [pixels])]
+                yield chunk, [encoder.frozen_part(view) for view in ([pixels, pixels.flip(-1)] if mirror else [pixels])]
 
 
 def _pixels(transform: ImageTransform, path: Path) -> Tensor:

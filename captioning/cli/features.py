@@ -1,7 +1,6 @@
 """`captioning features`: the CNN once over all pictures."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from captioning.cli.progress import report, show_log
@@ -22,7 +21,7 @@ def run(arguments: Sequence[str]) -> int:
 
     data = open_data(config.data, seed=config.seed)
     torch.manual_seed(config.seed)  # as training does, for an encoder without weights
-    encoder = build_encoder(replace(config.model.encoder, tune_from=None))
+    encoder = build_encoder(config.model.encoder)
     if data.drawn is not None or not isinstance(encoder, GridEncoder):
         raise ConfigError("features: drawn pictures are kept in memory; there is nothing to store")
     if config.data.features == "none":

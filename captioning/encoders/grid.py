@@ -17,7 +17,7 @@ class GridEncoder(nn.Module):
 
     Frozen unless `tune_from` names a stage: then that stage and those after it learn. Frozen means weights,
     buffers and mode: batch-norm and dropout of a frozen stage stay as in evaluation, whatever `train` the
-    parent calls.
+    parent calls. `frozen_part` is what no training changes, so that its maps can be stored; `tuned_part` is the rest.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class GridEncoder(nn.Module):
         # With channels last the convolutions of a CPU take about half the time.
         self.trunk = network.trunk.to(memory_format=torch.channels_last)
         self._tuned_modules = _modules_from(network, tune_from)
+        self._tuned_start, self.stored_layer = _split(network, tune_from)
         self.requires_grad_(False)
         for parameter in self.parameters_to_tune():
             parameter.requires_grad_(True)
@@ -46,12 +47,24 @@ class GridEncoder(nn.Module):
 
     def forward(self, pixels: Tensor) -> ImageFeatures:
         """Regions (B, R, D), row by row, of pixels (B, 3, S, S)."""
+        return self.tuned_part(self.frozen_part(pixels))
+
+    def frozen_part(self, pixels: Tensor) -> ImageFeatures:
+        """The maps of `stored_layer`, which no training changes; the pixels themselves where there is no such layer."""
         size = self.preprocessing.size
         if pixels.dim() != 4 or pixels.shape[1:] != (3, size, size):
             raise ShapeError(f"pixels: expected (B, 3, {size}, {size}), got {tuple(pixels.shape)}")
-        maps: Tensor = self.trunk(pixels.contiguous(memory_format=torch.channels_last))
-        regions = maps.flatten(2).transpose(1, 2)  # (B, D, rows, columns) -> (B, R, D)
-        return ImageFeatures(regions, self.rows, self.columns)
+        return _regions(self._stages(0, self._tuned_start)(pixels.contiguous(memory_format=torch.channels_last)))
+
+    def tuned_part(self, features: ImageFeatures) -> ImageFeatures:
+        """What `frozen_part` gave, through the stages that learn; the features themselves where none does."""
+        if self.tune_from is None:
+            return features
+        # Regions lie in memory as a map with channels last does, so nothing is copied.
+        maps = features.regions.transpose(1, 2).unflatten(2, (features.rows, features.columns))
+        # Half precision is for devices with convolutions in it: on a CPU those take many times as long as in float32.
+        with torch.autocast("cpu", enabled=False):
+            return _regions(self._stages(self._tuned_start or 0, None)(maps))
 
     def train(self, mode: bool = True) -> Self:
         """Put the tuned stages, and only them, into training mode (or, with False, into evaluation mode)."""
@@ -69,6 +82,18 @@ class GridEncoder(nn.Module):
         """Sha256 of name, layer and weights (buffers included): equal only where the features are."""
         return fingerprint(self.name, self.layer, self.trunk.state_dict())
 
+    def stored_fingerprint(self) -> str:
+        """The same of the frozen part: equal only where what a feature store keeps is."""
+        if self.stored_layer is None:
+            raise ConfigError(f"encoder {self.name}: tuned from its first stage, so it has nothing to store")
+        return fingerprint(self.name, self.stored_layer, self._stages(0, self._tuned_start).state_dict())
+
+    def _stages(self, start: int, end: int | None) -> nn.Module:
+        """The stages from `start` to before `end`; all or none of a network that is no chain of stages."""
+        if isinstance(self.trunk, nn.Sequential):
+            return self.trunk[start:end]
+        return self.trunk if end is None else nn.Identity()
+
     def describe(self) -> str:
         """One line for a log: what the grid is, where the weights come from, what learns."""
         grid = f"{self.rows} x {self.columns} x {self.width} from {self.preprocessing.size} px"
@@ -84,6 +109,26 @@ class GridEncoder(nn.Module):
             "weights_origin": self.weights_origin,
             "tune_from": self.tune_from,
         }
+
+
+def _regions(maps: Tensor) -> ImageFeatures:
+    """(B, D, rows, columns) -> (B, R, D)."""
+    return ImageFeatures(maps.flatten(2).transpose(1, 2), *maps.shape[-2:])
+
+
+def _split(network: CutNetwork, tune_from: str | None) -> tuple[int | None, str | None]:
+    """The place in the trunk of the first stage that learns (None: none does), and the stage before it.
+
+    Only a chain of stages can be split; any other network has no such stage, and so has one that learns as a whole.
+    """
+    if tune_from is None:
+        return None, network.layer
+    places = [name for name, _ in network.trunk.named_children()]
+    path = network.stages[tune_from]
+    if not isinstance(network.trunk, nn.Sequential) or places.index(path) == 0:
+        return 0, None
+    before = {place: stage for stage, place in network.stages.items()}
+    return places.index(path), before[places[places.index(path) - 1]]
 
 
 def _grid(name: str, network: CutNetwork, size: int) -> tuple[int, int, int]:

@@ -72,9 +72,11 @@ def open_pictures(
     """Where batches get their pictures: the drawn arrays, picture files, or a feature store (made if need be)."""
     if data.drawn is not None:
         return data.drawn.pictures(encoder.preprocessing)
-    if isinstance(encoder, CellEncoder) or config.features == "none" or encoder.tune_from is not None:
+    if isinstance(encoder, CellEncoder) or config.features == "none" or encoder.stored_layer is None:
         if config.features not in ("none", "auto"):
-            raise ConfigError("data.features: a store holds what a frozen encoder saw; this one is trained: give none")
+            raise ConfigError(
+                "data.features: a store holds what the frozen part of an encoder saw; this one has none: give none"
+            )
         return PictureFiles(encoder.preprocessing, mirror=config.mirror)
     store = _open_store(config, data.captions, encoder, device=device, progress=progress)
     return StoredFeatures(store, views=len(store.key.views) if config.mirror else 1)
