@@ -40,9 +40,10 @@ def safe_log(weights: Tensor) -> Tensor:
 
 def reweighted(weights: Tensor, log_factor: Tensor) -> Tensor:
     """w_j f_j / Σ w f over the last axis, from log f; a row of zeros stays one."""
-    largest = log_factor.detach().masked_fill(weights <= 0, -torch.inf).amax(-1, keepdim=True)
+    nothing = weights <= 0
+    largest = log_factor.detach().masked_fill(nothing, -torch.inf).amax(-1, keepdim=True)
     # Relative to the largest factor of a positive weight the sum is at least that weight, however small the factors.
-    factors = (log_factor - largest.clamp(min=torch.finfo(largest.dtype).min)).clamp(max=0).exp()
+    factors = (log_factor - largest).masked_fill(nothing, 0).exp()
     products = weights * factors
     total = products.sum(-1, keepdim=True)
     return products / total.masked_fill(total == 0, 1)

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import Function
-from torch.nn import functional as F
 
 from captioning.attention.normalizers import safe_log, softmax
 from captioning.attention.scored import Values
@@ -63,7 +62,7 @@ class Selection(nn.Module):
         """(B', N, R) weights over the first B' images of (B, R, Dv) values -> context and what was chosen.
 
         log_weights: (B', N, R), for weights whose logarithm is known better than log(weights). generator: where random
-        choices come from; default is torch's global one. coins: read by `mixed` only.
+        choices (and dropout) come from; default is torch's global one. coins: read by `mixed` only.
         """
         raise NotImplementedError
 
@@ -90,7 +89,8 @@ class Soft(Selection):
         coins: Tensor | None = None,
     ) -> Attended:
         if self.training and self.dropout:
-            weights = F.dropout(weights, self.dropout)
+            kept = torch.empty_like(weights, requires_grad=False).bernoulli_(1 - self.dropout, generator=generator)
+            weights = weights * kept / (1 - self.dropout)
         return Attended(values.mix(weights.to(values.dtype)), weights)
 
 

@@ -6,8 +6,18 @@ import pytest
 import torch
 from torch import nn
 
-from captioning.attention.additive import LARGEST, AdditiveKeys, additive
-from captioning.attention.scores import SCORES, AdditiveScore, DotScore, GeneralScore, ScaledDotScore, dot
+from captioning.attention.additive import LARGEST, AdditiveKeys, additive, concat
+from captioning.attention.scores import (
+    SCORES,
+    AdditiveScore,
+    ConcatScore,
+    DotScore,
+    GeneralScore,
+    ScaledDotScore,
+    dot,
+    general,
+    scaled_dot,
+)
 from captioning.errors import ConfigError
 from captioning.tensors.recurrence import SharedTensor
 
@@ -29,6 +39,55 @@ def test_additive_equals_a_loop():
         ]
     )
     torch.testing.assert_close(additive(queries, keys, vector), expected)
+
+
+def test_concat_equals_a_loop_over_joined_vectors():
+    queries, keys, matrix, vector = draw(B, N, DQ), draw(B, R, DK), draw(A, DQ + DK), draw(A)
+    scores = concat(queries, keys, matrix, vector)
+    for b in range(B):
+        for i in range(N):
+            for j in range(R):
+                joined = torch.cat([queries[b, i], keys[b, j]])
+                torch.testing.assert_close(scores[b, i, j], vector @ torch.tanh(matrix @ joined))
+
+
+def test_concat_is_additive_without_a_bias_and_with_both_matrices_as_one():
+    score, other = ConcatScore(DQ, DK, A).double(), AdditiveScore(DQ, DK, A).double()
+    assert score.key_map.bias is None
+    other.load_state_dict({**score.state_dict(), "key_map.bias": torch.zeros(A)})
+    queries, keys = draw(B, N, DQ), draw(B, R, DK)
+    matrix = torch.cat([score.query_map.weight, score.key_map.weight], 1)
+    expected = concat(queries, keys, matrix, score.vector)
+    torch.testing.assert_close(score(queries, score.remember(keys)), expected)
+    torch.testing.assert_close(other(queries, other.remember(keys)), expected)
+    assert matrix.abs().max() <= (DQ + DK) ** -0.5
+
+
+def test_general_and_the_dots_equal_loops():
+    queries, keys, matrix = draw(B, N, DQ), draw(B, R, DK), draw(DQ, DK)
+    same = draw(B, R, DQ)
+    found = general(queries, keys, matrix), dot(queries, same), scaled_dot(queries, same)
+    for b in range(B):
+        for i in range(N):
+            for j in range(R):
+                query, inner = queries[b, i], queries[b, i] @ same[b, j]
+                torch.testing.assert_close(found[0][b, i, j], query @ matrix @ keys[b, j])
+                torch.testing.assert_close(found[1][b, i, j], inner)
+                torch.testing.assert_close(found[2][b, i, j], inner / DQ**0.5)
+    score = GeneralScore(DQ, DK).double()
+    torch.testing.assert_close(score(queries, score.remember(keys)), general(queries, keys, score.key_map.weight))
+
+
+@pytest.mark.parametrize("name", sorted(SCORES))
+def test_a_key_of_the_query_s_own_is_scored_like_a_shared_one(name):
+    score = SCORES[name](DQ, DK, A).double()
+    queries, keys = draw(1, N, DQ), draw(1, N, DK)
+    memory = score.remember(keys)
+    projected = memory.project_query(queries)
+    assert projected.shape == (1, N, score.width)
+    own = score.compare_own(projected, score.project_keys(keys))
+    torch.testing.assert_close(own, score(queries, memory).diagonal(dim1=1, dim2=2))
+    assert torch.autograd.gradcheck(score.compare_own, (draw(B, N, score.width), draw(B, N, score.width)))
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])

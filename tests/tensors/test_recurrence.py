@@ -60,6 +60,29 @@ def test_shared_tensor_mixes_and_compares_leading_rows():
         torch.testing.assert_close(one, other)
 
 
+def test_shared_tensor_picks_rows_with_the_gradient_of_a_one_hot_product():
+    tensor = torch.randn(5, 7, 3, dtype=torch.float64, requires_grad=True)
+    steps = [torch.randint(7, (rows, 2)) for rows in (5, 3, 2)]
+    shared = SharedTensor(tensor)
+    expected, found = 0.0, 0.0
+    for index in steps:
+        picked = shared.pick(index)
+        plain = torch.nn.functional.one_hot(index, 7).double() @ tensor[: len(index)]
+        assert picked.equal(plain)
+        expected, found = expected + plain.sin().sum(), found + picked.sin().sum()
+    torch.testing.assert_close(*(torch.autograd.grad(loss, tensor)[0] for loss in (found, expected)))
+    with torch.no_grad():
+        assert SharedTensor(tensor).pick(steps[1]).equal(shared.pick(steps[1]))
+
+
+def test_rows_of_a_transposed_tensor_are_picked_with_the_right_gradient():
+    tensor = torch.randn(7, 5, 3, dtype=torch.float64, requires_grad=True)
+    index = torch.tensor([[0, 6, 6]])
+    SharedTensor(tensor.transpose(0, 1)).pick(index).sum().backward()
+    assert tensor.grad[:, 0, 0].tolist() == [1, 0, 0, 0, 0, 0, 2]
+    assert tensor.grad.sum() == 9
+
+
 def test_a_second_backward_pass_starts_from_zero():
     layer = nn.Linear(3, 5, bias=False)
     tensor = torch.randn(2, 7, 3, requires_grad=True)
