@@ -11,12 +11,13 @@ from captioning.attention.attention import named
 from captioning.captioner import Captioner, Encoder
 from captioning.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, ObjectiveConfig
 from captioning.decoders.adaptive import Adaptive
-from captioning.decoders.decoder import Decoder
+from captioning.decoders.decoder import Decoder, Dropouts
 from captioning.decoders.mean_pool import MeanRegion
 from captioning.decoders.output import DeepOutput, LinearOutput
-from captioning.decoders.recurrent import Attends, Dropouts
+from captioning.decoders.recurrent import Attends
 from captioning.decoders.show_attend_tell import ShowAttendTell
 from captioning.decoders.top_down import TopDown
+from captioning.decoders.transformer import TransformerDecoder
 from captioning.decoding.search import Search
 from captioning.encoders.make import make_encoder, rebuild_encoder
 from captioning.encoders.small import CellEncoder
@@ -164,6 +165,28 @@ def _adaptive(model: ModelConfig, *, region_width: int, vocabulary_size: int) ->
     )
 
 
+def _transformer(model: ModelConfig, *, region_width: int, vocabulary_size: int) -> TransformerDecoder:
+    config = model.decoder
+    if model.attention != AttentionConfig():
+        raise ConfigError(
+            "model.attention: expected its defaults with the transformer, whose heads are scaled_dot; "
+            "set model.decoder.heads, layers and positions instead"
+        )
+    embedding = nn.Embedding(vocabulary_size, config.word_width)
+    return TransformerDecoder(
+        embedding=embedding,
+        output=_output(config, embedding, region_width=config.state_width),
+        state_width=config.state_width,
+        region_width=region_width,
+        layers=config.layers,
+        heads=config.heads,
+        positions=config.positions,
+        grid_positions=config.grid_positions,
+        dropout=config.dropout,
+        dropouts=_dropouts(config),
+    )
+
+
 def _dropouts(config: DecoderConfig) -> Dropouts:
     return Dropouts(
         word=config.word_dropout,
@@ -203,4 +226,5 @@ DECODERS: dict[str, Callable[..., Decoder]] = {
     "mean_pool": _mean_pool,
     "top_down": _top_down,
     "adaptive": _adaptive,
+    "transformer": _transformer,
 }

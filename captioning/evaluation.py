@@ -6,14 +6,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from captioning.captioner import Captioner
+from PIL import Image
+
+from captioning.captioner import Caption, Captioner
 from captioning.data.dataset import CaptionDataset, make_loader
 from captioning.data.records import CaptionSet
 from captioning.data.sampler import EvaluationSampler
 from captioning.data.sources import Pictures
+from captioning.data.synthetic import DrawnSet
 from captioning.decoding.search import Search
 from captioning.errors import DataError
 from captioning.metrics import DEFAULT, Scores, score
+from captioning.metrics.attention import Pointing, pointing
 from captioning.metrics.results import captions_by_image
 from captioning.text.tokenize import join
 
@@ -59,6 +63,34 @@ def predict(
 def score_predictions(predictions: Mapping[str, str], captions: CaptionSet) -> Scores:
     """The metrics of the whole set, BLEU with and without brevity penalty; each image once."""
     return score(predictions, captions.references, metrics=REPORTED)
+
+
+@dataclass(frozen=True)
+class DrawnScores:
+    """How well a captioner does on the drawn set's test pictures, where every right answer is known."""
+
+    captions: dict[str, Caption]
+    """image_id -> what it said."""
+    images: dict[str, Image.Image]
+    """image_id -> the picture."""
+    exact: float
+    """Share of the captions that are the true one, word for word."""
+    pointing: Pointing
+    """Over colour and shape words of the exact captions: is the largest weight on the object's cell?"""
+
+
+def score_drawn(captioner: Captioner, drawn: DrawnSet) -> DrawnScores:
+    """Caption the test pictures with the captioner's own search."""
+    images = {
+        record.image_id: Image.fromarray(pixels)
+        for record, pixels in zip(drawn.captions.records, drawn.pixels, strict=True)
+        if record.split == "test"
+    }
+    captions = dict(zip(images, captioner.caption(images.values(), batch_size=200), strict=True))
+    test = drawn.captions.split("test")
+    right = [each.image_id for each in test.records if captions[each.image_id].text == each.captions[0]]
+    points = pointing([captions[name].maps for name in right], [drawn.word_cells[name] for name in right])
+    return DrawnScores(captions, images, len(right) / len(test), points)
 
 
 def write_predictions(path: Path, predictions: Mapping[str, str]) -> None:

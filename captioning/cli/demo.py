@@ -92,38 +92,27 @@ def demo_config(*, output: str, train_images: int, max_epochs: int, seed: int) -
 
 def summarize(result: "TrainingResult") -> None:
     """Score the test pictures, print the table, and write overlays and the page."""
-    from PIL import Image
-
     from captioning.cli.overlays import OverlayFolder
-    from captioning.evaluation import score_predictions, write_predictions
-    from captioning.metrics.attention import pointing
+    from captioning.evaluation import score_drawn, score_predictions, write_predictions
     from captioning.metrics.table import score_table
     from captioning.viz.overlay import MapStyle
 
     drawn = result.data.drawn
     assert drawn is not None
     test = result.data.captions.split("test")
-    images = {
-        record.image_id: Image.fromarray(pixels)
-        for record, pixels in zip(drawn.captions.records, drawn.pixels, strict=True)
-        if record.split == "test"
-    }
-    captions = dict(zip(images, result.captioner.caption(images.values(), batch_size=200), strict=True))
-    said = {image_id: caption.text for image_id, caption in captions.items()}
-    right = [each for each in test.records if said[each.image_id] == each.captions[0]]
-    points = pointing(
-        [captions[each.image_id].maps for each in right], [drawn.word_cells[each.image_id] for each in right]
-    )
+    found = score_drawn(result.captioner, drawn)
+    said = {image_id: caption.text for image_id, caption in found.captions.items()}
     scores = score_predictions(said, test)
-    shares = {"exact captions": len(right) / len(test), "pointing": points.share}
+    shares = {"exact captions": found.exact, "pointing": found.pointing.share}
     print(score_table({"demo, test pictures": scores}))
     print(
-        f"\nexact captions {shares['exact captions']:.3f} of {len(test)} test pictures; largest weight on the named "
-        f"object for {points.share:.3f} of {points.words} colour and shape words (chance 0.028)"
+        f"\nexact captions {found.exact:.3f} of {len(test)} test pictures; largest weight on the named object for "
+        f"{found.pointing.share:.3f} of {found.pointing.words} colour and shape words (chance 0.028)"
     )
     write_predictions(result.folder / "test_predictions.json", said)
     output = OverlayFolder(result.folder, MapStyle())
     for record in test.records[:SHOWN]:
-        output.add(record.path, images[record.image_id], captions[record.image_id], references=record.captions)
+        image_id = record.image_id
+        output.add(record.path, found.images[image_id], found.captions[image_id], references=record.captions)
     shown = {**shares, "BLEU-4": scores.corpus["BLEU-4"], "CIDEr-D": scores.corpus["CIDEr-D"]}
     output.finish(title="captioning demo", model="demo", introduction=INTRODUCTION, scores=shown)

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from captioning.attention import Attention, Memory
 from captioning.attention.scored import ValuesWithOwn
+from captioning.decoders.decoder import Dropouts
 from captioning.decoders.output import DeepOutput, LinearOutput
 from captioning.decoders.recurrent import (
-    Dropouts,
     Glimpse,
     ImageMemory,
     InitialState,

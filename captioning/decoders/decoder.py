@@ -1,13 +1,17 @@
 """What every decoder offers: reading given captions, and one step of decoding."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
+import torch
 from torch import Tensor, nn
 
+from captioning.decoders.output import DeepOutput, LinearOutput
 from captioning.decoders.reading import Reading
 from captioning.decoders.scheduled_sampling import ScheduledSampling
 from captioning.features.image_features import ImageFeatures
+from captioning.tensors.precision import compute_dtype
 
 HEADS = "heads"
 """The detail (..., Hn, R) that a decoder with several heads reports."""
@@ -33,10 +37,31 @@ class Advance(NamedTuple):
     """(B, K, ...) what else it reports, by name."""
 
 
-class Decoder(nn.Module):
-    """The base of all decoders; a captioner and its training know no more of one than this."""
+@dataclass(frozen=True)
+class Dropouts:
+    """Probabilities of dropout in training; never on the recurrent state itself."""
 
-    embedding: nn.Embedding
+    word: float = 0.0
+    """Of whole words among those that are read."""
+    embedding: float = 0.0
+    """Of single components of the word vectors that are read."""
+    region: float = 0.0
+    """Of single components of the region vectors, the same for all steps."""
+    glimpse: float = 0.0
+    """Of whole contexts: now and then a step sees nothing, so that a decoder learns to look again."""
+
+
+class Decoder(nn.Module):
+    """The base of all decoders; a captioner and its training know no more of one than this.
+
+    `output` is a DeepOutput or LinearOutput; `dropouts` act in training.
+    """
+
+    def __init__(self, *, embedding: nn.Embedding, output: DeepOutput | LinearOutput, dropouts: Dropouts) -> None:
+        super().__init__()
+        self.embedding, self.output = embedding, output
+        self.word_dropout, self.embedding_dropout = nn.Dropout(dropouts.word), nn.Dropout(dropouts.embedding)
+        self.region_dropout, self.glimpse_dropout = nn.Dropout(dropouts.region), nn.Dropout(dropouts.glimpse)
 
     def forward(
         self,
@@ -58,6 +83,22 @@ class Decoder(nn.Module):
     def advance(self, memory: Any, state: Any, words: Tensor) -> Advance:
         """One step of decoding: words (B, K) that were just chosen, read by the hypotheses in `state`."""
         raise NotImplementedError
+
+    def embed(self, words: Tensor, dtype: torch.dtype) -> Tensor:
+        """Word ids (...) -> vectors (..., E) of this type; in training with dropout of components and whole words."""
+        return drop_rows(self.word_dropout, self.embedding_dropout(self.embedding(words).to(dtype)))
+
+    def drop_glimpses(self, context: Tensor) -> Tensor:
+        """(B, M, D) contexts, some of them zero in training."""
+        return drop_rows(self.glimpse_dropout, context)
+
+    def regions(self, features: ImageFeatures) -> Tensor:
+        """Regions (B, R, D) in the compute type; those that do not exist are zero, whatever they hold."""
+        regions = features.regions.to(compute_dtype(self.embedding.weight))
+        if features.mask is not None:
+            regions = regions.masked_fill(~features.mask.unsqueeze(-1), 0)
+        dropped: Tensor = self.region_dropout(regions)
+        return dropped
 
 
 def drop_rows(dropout: nn.Dropout, vectors: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from captioning.attention import Attended
-from captioning.decoders.decoder import Advance, Decoder, Memory, drop_rows
+from captioning.decoders.decoder import Advance, Decoder, Dropouts, Memory
 from captioning.decoders.output import DeepOutput, LinearOutput
 from captioning.decoders.reading import Reading
 from captioning.decoders.scheduled_sampling import ScheduledSampling
@@ -80,20 +80,6 @@ class Glimpse(NamedTuple):
     """What else a decoder reports of a word, by name: (B, M, ...), such as the weight of a sentinel."""
 
 
-@dataclass(frozen=True)
-class Dropouts:
-    """Probabilities of dropout in training; never on the recurrent state itself."""
-
-    word: float = 0.0
-    """Of whole words among those that are read."""
-    embedding: float = 0.0
-    """Of single components of the word vectors that are read."""
-    region: float = 0.0
-    """Of single components of the region vectors, the same for all steps."""
-    glimpse: float = 0.0
-    """Of whole contexts: now and then a step sees nothing, so that a decoder learns to look again."""
-
-
 class RecurrentDecoder(Decoder):
     """Base of the recurrent decoders: `output` is a DeepOutput or LinearOutput of what `step` shows."""
 
@@ -105,11 +91,8 @@ class RecurrentDecoder(Decoder):
     def __init__(
         self, *, attention: Attends, embedding: nn.Embedding, output: DeepOutput | LinearOutput, dropouts: Dropouts
     ) -> None:
-        super().__init__()
+        super().__init__(embedding=embedding, output=output, dropouts=dropouts)
         self.attention = attention
-        self.embedding, self.output = embedding, output
-        self.word_dropout, self.embedding_dropout = nn.Dropout(dropouts.word), nn.Dropout(dropouts.embedding)
-        self.region_dropout, self.glimpse_dropout = nn.Dropout(dropouts.region), nn.Dropout(dropouts.glimpse)
 
     def remember(self, features: ImageFeatures) -> ImageMemory:
         """Everything that is done once an image, in the compute type (autocast's, else the parameters' own)."""
@@ -145,10 +128,6 @@ class RecurrentDecoder(Decoder):
         logits = self.output(embedded, glimpse.shown, glimpse.context)
         return Advance(glimpse.state, logits.float().log_softmax(-1), glimpse.weights, glimpse.details)
 
-    def embed(self, words: Tensor, dtype: torch.dtype) -> Tensor:
-        """Word ids (...) -> vectors (..., E) of this type; in training with dropout of components and whole words."""
-        return drop_rows(self.word_dropout, self.embedding_dropout(self.embedding(words).to(dtype)))
-
     def attend_to(self, features: ImageFeatures, regions: Tensor) -> Any:
         """What the attention keeps of `regions` (B, R, ...), which lie on the grid of `features`."""
         return self.attention.remember(regions, mask=features.mask, grid=(features.rows, features.columns))
@@ -158,17 +137,13 @@ class RecurrentDecoder(Decoder):
         attended = self.attention(queries, memory.attended, looked)
         return replace(attended, context=self.drop_glimpses(attended.context))
 
-    def drop_glimpses(self, context: Tensor) -> Tensor:
-        """(B, M, D) contexts, some of them zero in training."""
-        return drop_rows(self.glimpse_dropout, context)
-
     def followed(self, weights: Tensor) -> Tensor | None:
         """The weights that the state has to carry to the next step: none where no locality asks for them."""
         return weights if self.attention.needs_previous else None
 
     def regions_and_mean(self, features: ImageFeatures) -> tuple[Tensor, Tensor]:
         """Regions (B, R, D) in the compute type, and their mean (B, 1, D) in the parameters' own."""
-        regions = self.region_dropout(features.regions.to(compute_dtype(self.embedding.weight)))
+        regions = self.regions(features)
         mask = None if features.mask is None else features.mask.unsqueeze(-1)
         return regions, masked_mean(regions.to(self.embedding.weight.dtype), mask, 1).unsqueeze(1)
 

@@ -14,10 +14,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from captioning.decoders.decoder import Dropouts
 from captioning.decoders.output import DeepOutput, LinearOutput
 from captioning.decoders.recurrent import (
     Attends,
-    Dropouts,
     Glimpse,
     ImageMemory,
     RecurrentDecoder,
