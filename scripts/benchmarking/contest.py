@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import torch
 
@@ -43,7 +44,7 @@ def compete(
     contestants: Sequence[Contestant], setting: Setting, options: Namespace, work: Callable[[Setting], Work]
 ) -> list[str]:
     """Run everything and return the table's rows; ratios refer to the first contestant."""
-    memory = [_peak_memory(each, setting, options.threads) for each in contestants]
+    memory = [peak_memory(each.prepare, (setting, each.dtype), options.threads).total for each in contestants]
     times, rates = _alternate(contestants, setting, options.repeats)
     rows = []
     for each, taken, peak in zip(contestants, times, memory, strict=True):
@@ -74,27 +75,59 @@ def _alternate(
 ) -> tuple[list[float], dict[torch.dtype, Rates]]:
     """Median seconds of each contestant and median rates, over rounds of all in turn after one to warm up."""
     calls = [each.prepare(setting, each.dtype) for each in contestants]
-    times: list[list[float]] = []
     rates: dict[torch.dtype, list[Rates]] = {each.dtype: [] for each in contestants}
-    for _ in range(repeats + 1):
-        times.append([seconds(call) for call in calls])
+
+    def measure() -> None:
         for dtype, measured in rates.items():
             measured.append(measure_rates(dtype))
-    typical_times = [median(taken) for taken in zip(*times[1:], strict=True)]
-    return typical_times, {dtype: typical(measured[1:]) for dtype, measured in rates.items()}
+
+    times = alternate(calls, repeats, after_each=measure)
+    return times, {dtype: typical(measured[1:]) for dtype, measured in rates.items()}
 
 
-def _peak_memory(contestant: Contestant, setting: Setting, threads: int) -> int:
-    """Bytes that a fresh process needs at most to do the job twice, interpreter and torch included."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(_run_and_weigh, contestant, setting, threads).result()
+def alternate(
+    calls: Sequence[Callable[[], object]], repeats: int, after_each: Callable[[], object] = lambda: None
+) -> list[float]:
+    """Median seconds of each call, over rounds of all in turn after one to warm up."""
+    times = []
+    for _ in range(repeats + 1):
+        times.append([seconds(call) for call in calls])
+        after_each()
+    return [median(taken) for taken in zip(*times[1:], strict=True)]
 
 
-def _run_and_weigh(contestant: Contestant, setting: Setting, threads: int) -> int:
+class Peak(NamedTuple):
+    """Bytes that a fresh process needed at most, interpreter and torch included."""
+
+    prepared: int
+    """Before the job: with its model and batch."""
+    total: int
+    """After the job was done twice."""
+
+
+def peak_memory(prepare: Callable[..., Callable[[], object]], arguments: tuple[object, ...], threads: int) -> Peak:
+    """Prepare a job and do it in a process of its own, forked from one that has imported everything and done nothing.
+
+    `prepare` and its arguments must survive pickling.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["scripts.benchmarking.setting"])
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(_run_and_weigh, prepare, arguments, threads).result()
+
+
+def _run_and_weigh(prepare: Callable[..., Callable[[], object]], arguments: tuple[object, ...], threads: int) -> Peak:
     torch.set_num_threads(threads)
-    job = contestant.prepare(setting, contestant.dtype)
+    job = prepare(*arguments)
+    small = torch.ones(64, 64, requires_grad=True)
+    (small @ small).sum().backward()  # What the first product and gradient load is no part of the job.
+    prepared = _peak_of_this_process()
     job()
     job()
+    return Peak(prepared, _peak_of_this_process())
+
+
+def _peak_of_this_process() -> int:
     status = Path("/proc/self/status")
     if status.exists():  # Linux; its getrusage also remembers the peak of the parent process.
         peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
