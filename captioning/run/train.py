@@ -30,6 +30,7 @@ from captioning.run.data import Progress, RunData, open_data, open_pictures
 from captioning.training.callbacks import MovingAverage, SamplePicture, SampleSheet
 from captioning.training.datamodule import CaptionDataModule, LoaderSettings
 from captioning.training.module import CaptioningModule
+from captioning.training.number_type import choose_precision
 from captioning.training.settings import SamplingSettings
 from captioning.transfer import transfer
 
@@ -163,7 +164,7 @@ def _trainer(config: TrainerConfig, folder: Path, callbacks: list[Callback]) -> 
         devices=config.devices,
         num_nodes=config.num_nodes,
         strategy=config.strategy,
-        precision=config.precision,  # type: ignore[arg-type]
+        precision=choose_precision(config.precision, config.accelerator),  # type: ignore[arg-type]
         max_epochs=config.max_epochs,
         max_steps=config.max_steps,
         accumulate_grad_batches=config.accumulate_grad_batches,
