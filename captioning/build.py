@@ -46,6 +46,7 @@ def build_encoder(config: EncoderConfig) -> Encoder:
         layer=config.layer,
         fit=config.fit,
         tune_from=config.tune_from,
+        tune_statistics=config.tune_statistics,
     )
 
 
@@ -192,7 +193,7 @@ def _dropouts(config: DecoderConfig) -> Dropouts:
         word=config.word_dropout,
         embedding=config.embedding_dropout,
         region=config.region_dropout,
-        glimpse=config.glimpse_dropout,
+        context=config.context_dropout,
     )
 
 

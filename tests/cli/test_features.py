@@ -70,6 +70,21 @@ def test_without_a_store_the_encoder_runs_at_every_step_and_may_be_tuned(drawn, 
     assert moved == {"layer4"}
 
 
+def test_a_store_of_the_frozen_part_trains_as_the_pictures_do(drawn, tmp_path):
+    """Only the rounding of the store to float16 lies between the two."""
+    tuned = ("--model.encoder.tune_from", "layer4", "--trainer.max_epochs", 1, "--output", tmp_path)
+    states = []
+    for features in ("auto", "none"):
+        arguments = settings(drawn, *tuned, "--data.features", features, "--name", features)
+        assert call("train", *arguments, "--data.feature_cache", tmp_path / "cache") == 0
+        last = tmp_path / features / "checkpoints" / "last.ckpt"
+        states.append(torch.load(last, weights_only=True)["state_dict"])
+    [store] = (tmp_path / "cache").iterdir()
+    assert '"layer": "layer3"' in (store / "index.json").read_text()
+    for name, tensor in states[0].items():
+        torch.testing.assert_close(tensor, states[1][name], atol=1e-3, rtol=1e-2)
+
+
 @pytest.mark.parametrize("precision", ["bf16-mixed"])
 def test_half_precision_scheduled_sampling_and_accumulation_together(drawn, tmp_path, precision):
     options = ("--trainer.precision", precision, "--objective.scheduled_sampling", "0.5", "--trainer.max_epochs", 2)

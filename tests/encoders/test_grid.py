@@ -11,6 +11,7 @@ from captioning.encoders.cut import map_shape
 from captioning.encoders.grid import GridEncoder
 from captioning.encoders.make import make_encoder
 from captioning.errors import ConfigError, ShapeError
+from captioning.features.image_features import ImageFeatures
 
 SIZE = 67
 
@@ -134,6 +135,59 @@ def test_tuning_moves_the_named_stage_and_what_follows_and_nothing_before() -> N
     assert training == {"layer3", "layer4"}
     captioner.eval()
     assert not any(module.training for module in encoder.modules())
+
+
+@pytest.mark.parametrize(
+    ("name", "tune_from", "stored"),
+    [
+        ("resnet18", "layer3", "layer2"),
+        ("mobilenet_v3_small", "features.9", "features.8"),
+        ("resnet18", None, "layer4"),
+    ],
+)
+def test_stored_maps_of_the_frozen_part_go_on_to_the_same_regions(name, tune_from, stored) -> None:
+    torch.manual_seed(0)
+    encoder = make_encoder(name, image_size=SIZE, tune_from=tune_from).eval()
+    whole = make_encoder(name, image_size=SIZE)
+    whole.load_state_dict(encoder.state_dict())
+    assert encoder.stored_layer == stored
+    kept = encoder.frozen_part(noise(2))
+    assert not kept.regions.requires_grad
+    again = ImageFeatures(kept.regions.clone(), kept.rows, kept.columns)
+    torch.testing.assert_close(encoder.tuned_part(again).regions, whole(noise(2)).regions, rtol=1e-4, atol=1e-5)
+    assert encoder.tuned_part(again).regions.requires_grad == (tune_from is not None)
+
+
+def test_the_stored_fingerprint_is_that_of_the_frozen_part() -> None:
+    torch.manual_seed(0)
+    encoder = make_encoder("resnet18", image_size=SIZE, tune_from="layer3")
+    torch.manual_seed(0)
+    cut_there = make_encoder("resnet18", image_size=SIZE, layer="layer2")
+    assert encoder.stored_fingerprint() == cut_there.fingerprint() == cut_there.stored_fingerprint()
+    captioner = Captioner(encoder)
+    before = encoder.stored_fingerprint()
+    train_a_little(captioner)
+    assert encoder.stored_fingerprint() == before != encoder.fingerprint()
+
+
+def test_a_network_tuned_from_its_first_stage_has_nothing_to_store() -> None:
+    encoder = make_encoder("resnet18", image_size=SIZE, tune_from="conv1")
+    assert encoder.stored_layer is None
+    assert encoder(noise(2)).regions.requires_grad
+    with pytest.raises(ConfigError, match="resnet18: tuned from its first stage, so it has nothing to store"):
+        encoder.stored_fingerprint()
+
+
+@pytest.mark.parametrize("tune_statistics", [False, True])
+def test_batch_norm_of_tuned_stages_keeps_its_statistics_unless_asked(tune_statistics: bool) -> None:
+    settings = {"tune_from": "layer4", "tune_statistics": tune_statistics}
+    captioner = Captioner(make_encoder("resnet18", image_size=SIZE, **settings))
+    norm = captioner.encoder.trunk.layer4[0].bn1
+    statistics, weight = norm.running_mean.clone(), norm.weight.detach().clone()
+    train_a_little(captioner)
+    assert torch.equal(norm.running_mean, statistics) != tune_statistics
+    assert not torch.equal(norm.weight, weight)
+    assert captioner.encoder.to_dict()["tune_statistics"] == tune_statistics
 
 
 def test_fingerprint_tells_weights_apart_but_not_memory_formats() -> None:
