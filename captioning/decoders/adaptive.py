@@ -91,4 +91,4 @@ class Adaptive(RecurrentDecoder):
             attended.score.project_query(hidden), memory.weights["sentinel_key"](sentinel)
         )
         selected = self.attention.select(scored.with_own(own), ValuesWithOwn(attended.values, sentinel))
-        return self.drop_glimpses(selected.context), selected.weights
+        return self.context_dropout(selected.context), selected.weights

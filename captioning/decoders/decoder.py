@@ -47,8 +47,8 @@ class Dropouts:
     """Of single components of the word vectors that are read."""
     region: float = 0.0
     """Of single components of the region vectors, the same for all steps."""
-    glimpse: float = 0.0
-    """Of whole contexts: now and then a step sees nothing, so that a decoder learns to look again."""
+    context: float = 0.0
+    """Of single components of a context, others at each step: a second look at an object then tells more of it."""
 
 
 class Decoder(nn.Module):
@@ -61,7 +61,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.embedding, self.output = embedding, output
         self.word_dropout, self.embedding_dropout = nn.Dropout(dropouts.word), nn.Dropout(dropouts.embedding)
-        self.region_dropout, self.glimpse_dropout = nn.Dropout(dropouts.region), nn.Dropout(dropouts.glimpse)
+        self.region_dropout, self.context_dropout = nn.Dropout(dropouts.region), nn.Dropout(dropouts.context)
 
     def forward(
         self,
@@ -86,11 +86,10 @@ class Decoder(nn.Module):
 
     def embed(self, words: Tensor, dtype: torch.dtype) -> Tensor:
         """Word ids (...) -> vectors (..., E) of this type; in training with dropout of components and whole words."""
-        return drop_rows(self.word_dropout, self.embedding_dropout(self.embedding(words).to(dtype)))
-
-    def drop_glimpses(self, context: Tensor) -> Tensor:
-        """(B, M, D) contexts, some of them zero in training."""
-        return drop_rows(self.glimpse_dropout, context)
+        vectors: Tensor = self.embedding_dropout(self.embedding(words).to(dtype))
+        if not self.training or self.word_dropout.p == 0:
+            return vectors
+        return vectors * self.word_dropout(vectors.new_ones(*words.shape, 1))
 
     def regions(self, features: ImageFeatures) -> Tensor:
         """Regions (B, R, D) in the compute type; those that do not exist are zero, whatever they hold."""
@@ -99,10 +98,3 @@ class Decoder(nn.Module):
             regions = regions.masked_fill(~features.mask.unsqueeze(-1), 0)
         dropped: Tensor = self.region_dropout(regions)
         return dropped
-
-
-def drop_rows(dropout: nn.Dropout, vectors: Tensor) -> Tensor:
-    """Dropout of whole vectors (..., width) instead of single components."""
-    if not dropout.training or dropout.p == 0:
-        return vectors
-    return vectors * dropout(vectors.new_ones(*vectors.shape[:-1], 1))

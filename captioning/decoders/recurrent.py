@@ -133,9 +133,9 @@ class RecurrentDecoder(Decoder):
         return self.attention.remember(regions, mask=features.mask, grid=(features.rows, features.columns))
 
     def look(self, queries: Tensor, memory: ImageMemory, looked: Tensor | None) -> Attended:
-        """Attend with queries (B', M, H); in training some contexts are zero."""
+        """Attend with queries (B', M, H); in training with dropout of the contexts' components."""
         attended = self.attention(queries, memory.attended, looked)
-        return replace(attended, context=self.drop_glimpses(attended.context))
+        return replace(attended, context=self.context_dropout(attended.context))
 
     def followed(self, weights: Tensor) -> Tensor | None:
         """The weights that the state has to carry to the next step: none where no locality asks for them."""

@@ -221,8 +221,8 @@ def test_a_transformers_map_is_the_mean_of_its_heads():
     torch.testing.assert_close(reading.details[HEADS].sum(-1), torch.ones(19, 4).double())
 
 
-def test_whole_glimpses_are_dropped_in_training_only():
-    decoder, (features, inputs) = make("show_attend_tell", glimpse_dropout=0.99, dropout=0.0), example()
+def test_contexts_are_dropped_in_training_only():
+    decoder, (features, inputs) = make("show_attend_tell", context_dropout=0.99, dropout=0.0), example()
     looked = decoder(features, inputs, IS_WORD).logits
     decoder.train()
     blind = decoder(features, inputs, IS_WORD).logits

@@ -9,9 +9,9 @@ from torch import nn
 from captioning.attention import Attention
 from captioning.captioner import DecoderStep
 from captioning.decoders.output import DeepOutput, LinearOutput
-from captioning.decoders.state import lstm_cell
 from captioning.decoders.scheduled_sampling import ScheduledSampling
 from captioning.decoders.show_attend_tell import ShowAttendTell
+from captioning.decoders.state import lstm_cell
 from captioning.errors import ConfigError
 from captioning.features.image_features import ImageFeatures
 from tests.oracles import plain_show_attend_tell as plain
