@@ -7,6 +7,7 @@ import numpy as np
 from PIL import Image
 
 from captioning.captioner import Caption
+from captioning.decoders.decoder import HEADS
 from captioning.viz.filmstrip import filmstrip, word_frames
 from captioning.viz.overlay import MapStyle
 from captioning.viz.page import PageEntry, write_page
@@ -38,12 +39,15 @@ class OverlayFolder:
         self._names: set[str] = set()
 
     def add(self, path: Path, image: Image.Image, caption: Caption, *, references: tuple[str, ...] = ()) -> None:
-        """Write the picture's files; nothing for the page yet."""
+        """Write the picture's files, a filmstrip for each head too where there are heads; nothing for the page yet."""
         self.folder.mkdir(parents=True, exist_ok=True)
         name = self._free_name(path.stem)
-        strip = filmstrip(image, caption.words, caption.maps, caption.placement, style=self.style, font=self.font)
-        save_picture(strip, self.folder / f"{name}.{self.format}")
-        np.savez_compressed(self.folder / f"{name}.npz", maps=caption.maps, box=np.asarray(caption.placement.box))
+        self._write_strip(name, image, caption, caption.maps)
+        if HEADS in caption.details:
+            for head, maps in enumerate(caption.details[HEADS].swapaxes(0, 1), start=1):
+                self._write_strip(f"{name}_head{head}", image, caption, maps)
+        arrays = {"maps": caption.maps, "box": np.asarray(caption.placement.box), **caption.details}
+        np.savez_compressed(self.folder / f"{name}.npz", **arrays)
         (self.folder / f"{name}.json").write_text(
             json.dumps(_as_dict(path, caption), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
         )
@@ -64,6 +68,10 @@ class OverlayFolder:
         told = introduction or f"Captions by {model}."
         write_page(page, self._entries, title=title, introduction=told, scores=scores, style=self.style)
         return page
+
+    def _write_strip(self, name: str, image: Image.Image, caption: Caption, maps: np.ndarray) -> None:
+        strip = filmstrip(image, caption.words, maps, caption.placement, style=self.style, font=self.font)
+        save_picture(strip, self.folder / f"{name}.{self.format}")
 
     def _write_frames(self, name: str, image: Image.Image, caption: Caption) -> None:
         frames = word_frames(image, caption.maps, caption.placement, style=self.style)
@@ -92,6 +100,7 @@ def _as_dict(path: Path, caption: Caption) -> dict[str, object]:
         "grid": list(caption.maps.shape[1:]),
         "picture_size": [placement.width, placement.height],
         "grid_box": list(placement.box),
+        **{name: values.tolist() for name, values in caption.details.items() if values.ndim == 1},
     }
 
 

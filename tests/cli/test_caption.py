@@ -9,7 +9,7 @@ from PIL import Image
 import captioning
 from captioning.cli.main import main
 from captioning.metrics import score
-from tests.cli.conftest import call
+from tests.cli.conftest import SMALL, call
 
 
 def test_captions_overlays_maps_words_and_a_page(trained, drawn, tmp_path, capsys):
@@ -125,3 +125,19 @@ def test_a_damaged_model_is_refused(trained, tmp_path, drawn, capsys):
         (model / name).write_bytes(content)
     assert call("caption", model, drawn / "test_00000.png") == 2
     assert "checksum" in capsys.readouterr().err
+
+
+def test_sentinels_and_heads_are_written_beside_the_maps(drawn, tmp_path):
+    picture = drawn / "test_00000.png"
+    settings = ("--data.captions", drawn / "captions.jsonl", "--output", tmp_path, "--trainer.max_epochs", 1)
+    for name, more in (("adaptive", ()), ("transformer", ("--model.decoder.heads", 3))):
+        sizes = SMALL if name == "adaptive" else [*SMALL[:4], *SMALL[6:]]  # all heads are scaled_dot, no settings
+        assert call("train", *sizes, *settings, "--model.decoder.name", name, "--name", name, *more) == 0
+        assert call("caption", tmp_path / name, picture, "--text", "a red circle", "--overlay", tmp_path / name) == 0
+    stored = json.loads((tmp_path / "adaptive" / "test_00000.json").read_text())
+    maps = np.load(tmp_path / "adaptive" / "test_00000.npz")
+    np.testing.assert_allclose(maps["maps"].sum((1, 2)) + stored["sentinel"], np.ones(3), atol=1e-5)
+    of_heads = np.load(tmp_path / "transformer" / "test_00000.npz")
+    assert of_heads["heads"].shape == (3, 3, 6, 6)
+    np.testing.assert_allclose(of_heads["heads"].mean(1), of_heads["maps"], atol=1e-6)
+    assert len(list((tmp_path / "transformer").glob("test_00000_head*.png"))) == 3
