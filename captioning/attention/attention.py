@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from captioning.attention.locality import LOCALITY, Cells, Locality, LocalP
+from captioning.attention.locality import LOCALITY, Cells, Locality, LocalM, LocalP
 from captioning.attention.masks import as_boolean, check_available
 from captioning.attention.normalizers import NORMALIZERS
 from captioning.attention.scored import Scored, Values
@@ -83,6 +83,11 @@ class Attention(nn.Module):
         self.luong_unnormalized = luong_unnormalized
         if luong_unnormalized:
             _check_unnormalized(self.locality, self.selection)
+
+    @property
+    def needs_previous(self) -> bool:
+        """Whether the locality follows the weights of the step before, so that `previous` is to be handed in."""
+        return isinstance(self.locality, LocalM)
 
     def remember(
         self,
