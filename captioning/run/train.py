@@ -22,6 +22,7 @@ from captioning.config import TrainerConfig, TrainingConfig
 from captioning.data.dataset import CaptionDataset
 from captioning.data.records import CaptionSet, build_vocabulary
 from captioning.data.sources import Pictures
+from captioning.errors import ConfigError
 from captioning.evaluation import predict, score_predictions, search_details, write_predictions, write_scores
 from captioning.extraction import extraction_device
 from captioning.metrics import Scores
@@ -57,6 +58,7 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
 
     Writes nothing before the data is read and fits. Raises the kinds of CaptioningError that a user can mend.
     """
+    _check_selection(config.model.attention.selection)
     started = time.monotonic()
     report = report or _silent
     resume = config.ckpt_path is not None
@@ -89,6 +91,15 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     scores = _evaluate(best, data.captions.split("val"), pictures, progress, folder=folder if leads else None)
     _log.warning("done in %.1f minutes: %s", (time.monotonic() - started) / 60, folder)
     return TrainingResult(folder, best, scores, data)
+
+
+def _check_selection(selection: str) -> None:
+    """Captions of a sampling model look fine though its attention never gets a gradient, so that is refused."""
+    if selection in ("hard", "mixed", "argmax"):
+        raise ConfigError(
+            f"model.attention.selection {selection}: cross-entropy gives its scores no gradient, so where it looks "
+            "would stay random; train with soft or gumbel"
+        )
 
 
 def _silent(task: str) -> Progress:

@@ -134,6 +134,7 @@ def test_another_vocabulary_is_refused(trained):
 WRONG_CALLS = [
     (["--modle.attention.score", "dot"], "did you mean model.attention.score?"),
     (["--model.attention.score", "dott", "--data.format", "drawn"], "did you mean 'dot'?"),
+    (["--model.attention.selection", "hard", "--data.format", "drawn"], "train with soft or gumbel"),
     (["--trainer.max_epochs", "three"], "Expected int. Got value: three"),
     (["--model.decoder.gate", "matrix"], "one of scalar, vector, none"),
     (["--config", "nowhere.yaml"], "nowhere.yaml"),
