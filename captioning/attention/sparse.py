@@ -1,7 +1,6 @@
 """Normalizers with exact zeros: sparsemax and 1.5-entmax, by sorting, each with its own backward pass.
 
-Both leave out every key whose score is 1 (sparsemax) or 2 (entmax15) below the best one, so scores are clamped a little
-further down before anything is summed: huge and infinite ones below the best cost no precision.
+Sums run from the best score down, so that huge or infinite ones far below it can't spoil the threshold.
 """
 
 from typing import Any
@@ -11,8 +10,6 @@ from torch import Tensor
 from torch.autograd.function import Function, once_differentiable
 
 from captioning.tensors.precision import at_least_float32
-
-BELOW_EVERY_THRESHOLD = -2.0  # The threshold lies within 1 of the largest (shifted, for entmax15 halved) score.
 
 
 def sparsemax(scores: Tensor, mask: Tensor | None = None, *, temperature: float = 1.0, dim: int = -1) -> Tensor:
@@ -46,7 +43,7 @@ def _masked(function: type[Function], scores: Tensor, mask: Tensor | None, tempe
 def _below_best(scores: Tensor, dim: int) -> Tensor:
     """Scores with `dim` last, shifted so that the largest is 0."""
     scores = scores.movedim(dim, -1)
-    return (scores - scores.amax(-1, keepdim=True)).clamp(min=BELOW_EVERY_THRESHOLD)
+    return scores - scores.amax(-1, keepdim=True)
 
 
 def _counts(like: Tensor) -> Tensor:

@@ -227,6 +227,20 @@ def test_scores_that_are_not_a_number_do_not_end_the_process():
         assert function(torch.tensor([1.0, torch.nan])).isnan().all()
 
 
+@pytest.mark.parametrize("name", LEARNING)
+@pytest.mark.parametrize("low", [-1e30, torch.finfo(torch.float32).min, -torch.inf])
+def test_scores_far_below_the_best_get_nothing_and_spoil_nothing(name, low):
+    scores = torch.tensor([0.3, low, 0.0, low, 0.2], requires_grad=True)
+    weights = NORMALIZERS[name]()(scores)
+    (gradient,) = torch.autograd.grad(weights.sin().sum(), scores)
+    kept = torch.tensor([0.3, 0.0, 0.2], requires_grad=True)
+    expected = NORMALIZERS[name]()(kept)
+    torch.testing.assert_close(weights, expected.new_zeros(5).index_copy(0, torch.tensor([0, 2, 4]), expected))
+    (alone,) = torch.autograd.grad(expected.sin().sum(), kept)
+    torch.testing.assert_close(gradient[[0, 2, 4]], alone)
+    assert (gradient[[1, 3]] == 0).all()
+
+
 def test_half_precision_masks_exactly():
     scores = torch.tensor([1, 2, -20000, 5], dtype=torch.float16)
     mask = torch.tensor([True, True, False, False])
