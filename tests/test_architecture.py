@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "captioning"
 RANKS = {
     "errors": -1,
-    **dict.fromkeys(("tensors", "text", "features"), 0),
+    **dict.fromkeys(("tensors", "text", "features", "estimators"), 0),
     **dict.fromkeys(("attention", "decoding", "metrics", "viz"), 1),
     **dict.fromkeys(("encoders", "decoders", "data"), 2),
     "captioner": 3,
