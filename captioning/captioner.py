@@ -1,7 +1,7 @@
 """Encoder and decoder as one model: pictures in, captions with their maps out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from captioning.data.batch import CaptionBatch, collate
 from captioning.data.images import ImageSource, load_image
 from captioning.data.transforms import ImageTransform
 from captioning.decoders.decoder import HEADS, Decoder, Memory
+from captioning.decoders.rule import looking_by
 from captioning.decoding.beam import beam_search
 from captioning.decoding.search import Search
 from captioning.decoding.step import Hypothesis, StepOutput
@@ -116,7 +117,7 @@ class Captioner(nn.Module):
     def search(self, features: ImageFeatures, search: Search) -> list[list[Hypothesis]]:
         """The captions of each image, best first; in evaluation mode, without gradients."""
         start = torch.full((len(features),), START, device=features.regions.device)
-        with torch.no_grad(), evaluation_mode(self):
+        with torch.no_grad(), evaluation_mode(self), self.looking(search):
             return beam_search(
                 DecoderStep(self.decoder, features),
                 start=start,
@@ -187,7 +188,7 @@ class Captioner(nn.Module):
         ids = [str(number) for number in range(len(captions))]
         batch = collate(ids, pixels, [[self.vocabulary.encode(words)] for words in captions])
         batch = batch.to(self.device)
-        with torch.no_grad(), evaluation_mode(self):
+        with torch.no_grad(), evaluation_mode(self), self.looking(self.default_search):
             features = self.features(batch)
             reading = self.decoder(features, batch.inputs, batch.is_word)
         chosen = reading.words.pack(batch.targets).unsqueeze(1)
@@ -214,6 +215,10 @@ class Captioner(nn.Module):
                 )
             )
         return scored
+
+    def looking(self, search: Search) -> AbstractContextManager[None]:
+        """Inside, the decoder sees of the regions what the search's test-time rule says."""
+        return looking_by(self.decoder, search.test_time_rule, search.rule_samples)
 
     def _encode(self, pixels: Tensor) -> ImageFeatures:
         with torch.no_grad(), evaluation_mode(self):

@@ -112,7 +112,10 @@ def read_predictions(path: Path) -> dict[str, str]:
 
 def search_details(search: Search) -> dict[str, Any]:
     """What a reader must know of how captions were searched, in plain types."""
-    return {**asdict(search), "test_time_rule": "expected context (soft attention)"}
+    details = asdict(search)
+    if search.test_time_rule != "mean_of_k":
+        del details["rule_samples"]
+    return details
 
 
 def write_scores(path: Path, scores: Scores, *, details: Mapping[str, Any]) -> None:

@@ -213,6 +213,32 @@ class Mixed(Selection):
         return Attended(context, weights, index, log_probability.masked_fill(~sampled, 0), sampled)
 
 
+class MeanOfSamples(Selection):
+    """The mean of K values drawn as `Hard` draws one: between one sample and the expected value. Inference only."""
+
+    def __init__(self, samples: int = 10) -> None:
+        super().__init__()
+        if samples < 1:
+            raise ConfigError(f"mean of samples: expected at least 1, got {samples}")
+        self.samples = samples
+
+    def forward(
+        self,
+        weights: Tensor,
+        values: Values,
+        *,
+        log_weights: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        coins: Tensor | None = None,
+    ) -> Attended:
+        counts = torch.zeros_like(weights)
+        for _ in range(self.samples):
+            index = (weights.detach() / _exponential_noise(weights, generator)).argmax(-1, keepdim=True)
+            counts.scatter_add_(-1, index, torch.full_like(weights[..., :1], 1 / self.samples))
+        counts = counts.masked_fill(weights <= 0, 0)  # a query without any key
+        return Attended(values.mix(counts.to(values.dtype)), weights)
+
+
 def _exponential_noise(weights: Tensor, generator: torch.Generator | None) -> Tensor:
     noise = torch.empty_like(weights, requires_grad=False).exponential_(generator=generator)
     return noise.clamp_(min=torch.finfo(noise.dtype).tiny)

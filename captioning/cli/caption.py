@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from captioning.cli.settings import OneLineParser
+from captioning.decoding.search import RANKINGS, RULES
 from captioning.errors import CaptioningError, ImageError
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def parser() -> OneLineParser:
     made.add_argument("--json", metavar="FILE", help="Write the captions as COCO results JSON.")
     made.add_argument("--beam_size", type=int, help="Hypotheses kept; 1 is greedy. Default: the model's setting.")
     made.add_argument("--maximum_length", type=int, help="Longest caption. Default: the model's setting.")
-    made.add_argument("--ranking", choices=("none", "average", "wu"), help="How finished captions are compared.")
+    made.add_argument("--test_time_rule", choices=RULES, help="What is shown of the regions. Default: the model's.")
+    made.add_argument("--ranking", choices=RANKINGS, help="How finished captions are compared.")
     made.add_argument("--color_map", default="inferno", help="Colours of the maps; a wrong name lists the known ones.")
     made.add_argument("--opacity", type=float, default=0.7, help="Of the map over the photo, 0 to 1.")
     made.add_argument("--normalization", choices=("word", "caption"), default="word", help="What full colour means.")
@@ -57,7 +59,10 @@ def run(arguments: Sequence[str]) -> int:
     )
     captioner = load(options.model).to(options.device)
     search = captioner.default_search.changed(
-        beam_size=options.beam_size, maximum_length=options.maximum_length, ranking=options.ranking
+        beam_size=options.beam_size,
+        maximum_length=options.maximum_length,
+        ranking=options.ranking,
+        test_time_rule=options.test_time_rule,
     )
     output = None
     if options.overlay is not None:

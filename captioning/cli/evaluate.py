@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from captioning.cli.progress import report, show_log
 from captioning.cli.settings import OneLineParser
+from captioning.decoding.search import RANKINGS, RULES
 from captioning.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def parser() -> OneLineParser:
     made.add_argument("--splits", type=dict[str, str], default={}, help="flickr8k: {val: list file, ...}.")
     made.add_argument("--split", default="val", help="train, val or test.")
     made.add_argument("--beam_size", type=int, help="Default: the model's setting.")
-    made.add_argument("--ranking", choices=("none", "average", "wu"), help="Default: the model's setting.")
+    made.add_argument("--test_time_rule", choices=RULES, help="What is shown of the regions. Default: the model's.")
+    made.add_argument("--ranking", choices=RANKINGS, help="Default: the model's setting.")
     made.add_argument("--feature_cache", default="runs/features", help="Where features are kept for the next time.")
     made.add_argument("--output", metavar="DIR", help="Write predictions.json and scores.json here.")
     made.add_argument("--device", default="cpu", help="cpu, cuda, mps, ...")
@@ -84,7 +86,9 @@ def _predictions(options: Any, data: "RunData") -> tuple[Mapping[str, str], dict
     from captioning.run.data import open_pictures
 
     captioner = load(options.model).to(options.device)
-    search = captioner.default_search.changed(beam_size=options.beam_size, ranking=options.ranking)
+    search = captioner.default_search.changed(
+        beam_size=options.beam_size, ranking=options.ranking, test_time_rule=options.test_time_rule
+    )
     encoding = report("encode pictures")
     pictures = open_pictures(_data_config(options), data, captioner.encoder, device=options.device, progress=encoding)
     said = predict(captioner, data.captions, pictures, search=search, progress=report("caption pictures"))

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -46,7 +47,7 @@ class OverlayFolder:
         if HEADS in caption.details:
             for head, maps in enumerate(caption.details[HEADS].swapaxes(0, 1), start=1):
                 self._write_strip(f"{name}_head{head}", image, caption, maps)
-        arrays = {"maps": caption.maps, "box": np.asarray(caption.placement.box), **caption.details}
+        arrays: dict[str, Any] = {"maps": caption.maps, "box": np.asarray(caption.placement.box), **caption.details}
         np.savez_compressed(self.folder / f"{name}.npz", **arrays)
         (self.folder / f"{name}.json").write_text(
             json.dumps(_as_dict(path, caption), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
