@@ -23,6 +23,7 @@ from captioning.encoders.make import make_encoder, rebuild_encoder
 from captioning.encoders.small import CellEncoder
 from captioning.errors import ConfigError
 from captioning.text.vocabulary import Vocabulary
+from captioning.training.hard_attention import HardAttention
 from captioning.training.objectives import CrossEntropy
 
 CELLS = "cells"
@@ -74,13 +75,24 @@ def build_attention(config: AttentionConfig, *, query_width: int, key_width: int
     )
 
 
-def build_objective(config: ObjectiveConfig) -> CrossEntropy:
+def build_objective(config: ObjectiveConfig) -> CrossEntropy | HardAttention:
     """The objective."""
-    return CrossEntropy(
+    words = CrossEntropy(
         label_smoothing=config.label_smoothing,
         penalty_weight=config.penalty_weight,
         penalty_reduction=config.penalty_reduction,
         loss_reduction=config.loss_reduction,
+    )
+    if config.name == "cross_entropy":
+        return words
+    return HardAttention(
+        words,
+        reward_weight=config.reward_weight,
+        entropy_weight=config.entropy_weight,
+        entropy=config.entropy,
+        returns=config.returns,
+        baseline=config.baseline,
+        samples=config.samples,
     )
 
 

@@ -150,6 +150,8 @@ class DataConfig:
 class ObjectiveConfig:
     """What is optimized (see captioning.training.objectives for the scale of each number)."""
 
+    name: Literal["cross_entropy", "hard"] = "cross_entropy"
+    """cross_entropy, or hard: REINFORCE on the regions that `selection: hard` or `mixed` samples."""
     label_smoothing: float = 0.0
     """The part of the target's probability that is spread evenly over the vocabulary."""
     penalty_weight: float = 1.0
@@ -162,6 +164,18 @@ class ObjectiveConfig:
     """Largest probability that the decoder reads its own word instead of the true one."""
     scheduled_sampling_epochs: float = 5.0
     """Epochs over which that probability rises from 0."""
+    reward_weight: float = 1.0
+    """hard: λ_r; 1 is the exact gradient of the mean caption loss."""
+    entropy_weight: float = 0.0
+    """hard: λ_e of the bonus on the entropy of the weights, summed over a caption's words."""
+    entropy: Literal["pathwise", "exact"] = "pathwise"
+    """hard: pathwise is the paper's form, exact makes the entropies part of the reward."""
+    returns: Literal["to_go", "whole"] = "to_go"
+    """hard: what a choice answers for, the words from its own on or the whole caption's."""
+    baseline: Literal["none", "moving_average", "per_step", "leave_one_out"] = "moving_average"
+    """hard: what returns are compared with; moving_average is the paper's."""
+    samples: int = 1
+    """hard: how often a caption is read in a step, with other regions each time."""
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,10 @@ class CaptionBatch:
         """How many captions exist, at most B * M."""
         return int((self.words[..., 0] == START).sum())
 
+    def repeated(self, times: int) -> "CaptionBatch":
+        """Every caption `times` times, one after the other."""
+        return self if times == 1 else replace(self, words=self.words.repeat_interleave(times, dim=1))
+
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "CaptionBatch":
         """The same batch on another device."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))

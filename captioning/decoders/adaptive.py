@@ -10,11 +10,12 @@ A region enters as v_i = relu(W_a a_i), of the state's width. The map of a word 
 it as `sentinel`. The state never sees what was attended, so that every word must look for itself.
 """
 
+from dataclasses import replace
 from typing import cast
 
 from torch import Tensor, nn
 
-from captioning.attention import Attention, Memory
+from captioning.attention import Attended, Attention, Memory
 from captioning.attention.scored import ValuesWithOwn
 from captioning.decoders.decoder import Dropouts
 from captioning.decoders.output import DeepOutput, LinearOutput
@@ -28,6 +29,9 @@ from captioning.decoders.recurrent import (
 from captioning.decoders.state import LSTMState, State, lstm_cell
 from captioning.features.image_features import ImageFeatures
 from captioning.tensors.precision import linear
+
+SENTINEL = "sentinel"
+"""The detail that this decoder reports of a word: β, the weight of what it knows without looking."""
 
 
 class Adaptive(RecurrentDecoder):
@@ -65,6 +69,7 @@ class Adaptive(RecurrentDecoder):
             self.initial_state(mean, regions.dtype),
             self.shared_weights("state_gates", "sentinel_key"),
             linear(self.mean_gates, mean.to(regions.dtype)),
+            self.toss(regions),
         )
 
     def step(self, memory: ImageMemory, state: State, word_gates: Tensor) -> Glimpse:
@@ -76,19 +81,19 @@ class Adaptive(RecurrentDecoder):
         hidden, cell = lstm_cell(of_lstm, before.cell)
         sentinel = (of_sentinel.to(cell.dtype).sigmoid() * cell.tanh()).to(word_gates.dtype)
         hidden = hidden.to(word_gates.dtype)
-        context, weights = self._look(memory, hidden, sentinel, before.looked)
-        map_of_regions = weights[..., :-1]
+        seen = self._look(memory, hidden, sentinel, before.looked)
+        map_of_regions = seen.weights[..., :-1]
         after = LSTMState(hidden, cell, self.followed(map_of_regions))
-        return Glimpse(after, hidden + context, context, map_of_regions, {"sentinel": weights[..., -1]})
+        details = {SENTINEL: seen.weights[..., -1], **self.choice(seen)}
+        return Glimpse(after, hidden + seen.context, seen.context, map_of_regions, details)
 
-    def _look(
-        self, memory: ImageMemory, hidden: Tensor, sentinel: Tensor, looked: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def _look(self, memory: ImageMemory, hidden: Tensor, sentinel: Tensor, looked: Tensor | None) -> Attended:
         """Context (B', M, H) and weights (B', M, R + 1), the sentinel's last."""
         attended = cast(Memory, memory.attended)
         scored = self.attention.scores(hidden, attended, looked)
         own = self.attention.score.compare_own(
             attended.score.project_query(hidden), memory.weights["sentinel_key"](sentinel)
         )
-        selected = self.attention.select(scored.with_own(own), ValuesWithOwn(attended.values, sentinel))
-        return self.context_dropout(selected.context), selected.weights
+        values = ValuesWithOwn(attended.values, sentinel)
+        selected = self.attention.select(scored.with_own(own), values, coins=self.coins_of(memory, hidden))
+        return replace(selected, context=self.context_dropout(selected.context))

@@ -35,7 +35,9 @@ class MeanRegion(nn.Module):
         weights = exists.float() / exists.sum(-1, keepdim=True)
         return MeanMemory(mean, weights.unsqueeze(1))
 
-    def forward(self, queries: Tensor, memory: MeanMemory, previous: Tensor | None = None) -> Attended:
+    def forward(
+        self, queries: Tensor, memory: MeanMemory, previous: Tensor | None = None, **chosen: Tensor
+    ) -> Attended:
         """Queries (B', N, Dq), of which only the number matters -> context (B', N, D), weights (B', N, R)."""
         images, count = queries.shape[:2]
         mean, weights = (tensor[:images].expand(-1, count, -1) for tensor in (memory.mean, memory.weights))

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from captioning.attention import Attended
+from captioning.attention.selection import Mixed
 from captioning.decoders.decoder import Advance, Decoder, Dropouts, Memory
 from captioning.decoders.output import DeepOutput, LinearOutput
 from captioning.decoders.reading import Reading
@@ -25,6 +26,8 @@ from captioning.tensors.packing import PackedWords
 from captioning.tensors.precision import compute_dtype, linear
 from captioning.tensors.recurrence import SharedWeight
 
+CELL, LOG_PROBABILITY, ENTROPY = "cell", "log_probability", "entropy"
+"""Details that a decoder whose attention chooses one cell reports of a word, the last two in training."""
 INITIAL_STATES = ("linear", "tanh", "mlp")
 
 
@@ -38,8 +41,8 @@ class Attends(Protocol):
     def remember(self, keys: Tensor, *, mask: Tensor | None, grid: tuple[int, int]) -> Any:
         """What is done once an image."""
 
-    def __call__(self, queries: Tensor, memory: Any, previous: Tensor | None) -> Attended:
-        """Queries (B', N, Dq) -> context (B', N, D), weights (B', N, R)."""
+    def __call__(self, queries: Tensor, memory: Any, previous: Tensor | None, **chosen: Tensor) -> Attended:
+        """Queries (B', N, Dq) -> context (B', N, D), weights (B', N, R); `chosen` has the coins of mixed attention."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class ImageMemory:
     """The matrices that every step uses, by the name of their layer."""
     constant: Tensor | None = None
     """(B, 1, ...) what every step adds or looks at, such as the mean region's part of the gates."""
+    coins: Tensor | None = None
+    """(B, 1) boolean, of `mixed` attention in training: whether the image is read with sampled regions throughout."""
 
     def select(self, images: Tensor) -> "ImageMemory":
         """These images only; for decoding."""
@@ -134,8 +139,28 @@ class RecurrentDecoder(Decoder):
 
     def look(self, queries: Tensor, memory: ImageMemory, looked: Tensor | None) -> Attended:
         """Attend with queries (B', M, H); in training with dropout of the contexts' components."""
-        attended = self.attention(queries, memory.attended, looked)
+        coins = self.coins_of(memory, queries)
+        chosen = {} if coins is None else {"coins": coins}
+        attended = self.attention(queries, memory.attended, looked, **chosen)
         return replace(attended, context=self.context_dropout(attended.context))
+
+    def toss(self, regions: Tensor) -> Tensor | None:
+        """(B, 1) a coin for each image, kept for all steps of all its captions; None where none is needed."""
+        selection = getattr(self.attention, "selection", None)
+        return selection.toss(regions[:, :1]) if self.training and isinstance(selection, Mixed) else None
+
+    def coins_of(self, memory: ImageMemory, queries: Tensor) -> Tensor | None:
+        """(B', M) the coins of the first B' images, for queries (B', M, H)."""
+        return None if memory.coins is None else memory.coins[: len(queries)].expand(queries.shape[:2])
+
+    def choice(self, attended: Attended) -> dict[str, Tensor]:
+        """What a random or hard selection reports: the cell (B', M) that was chosen, and what an estimator needs."""
+        if attended.index is None:
+            return {}
+        reported = {CELL: attended.index}
+        if self.training and attended.log_probability is not None:
+            reported |= {LOG_PROBABILITY: attended.log_probability, ENTROPY: attended.entropy}
+        return reported
 
     def followed(self, weights: Tensor) -> Tensor | None:
         """The weights that the state has to carry to the next step: none where no locality asks for them."""

@@ -61,6 +61,7 @@ class ShowAttendTell(RecurrentDecoder):
             self.attend_to(features, regions),
             self.initial_state(mean, regions.dtype),
             self.shared_weights(*layers),
+            coins=self.toss(regions),
         )
 
     def step(self, memory: ImageMemory, state: State, word_gates: Tensor) -> Glimpse:
@@ -75,7 +76,8 @@ class ShowAttendTell(RecurrentDecoder):
         gates = word_gates + recurrent + memory.weights["context_gates"](context)
         hidden, cell = lstm_cell(gates, before.cell)
         hidden = hidden.to(before.hidden.dtype)
-        return Glimpse(LSTMState(hidden, cell, self.followed(seen.weights)), hidden, context, seen.weights)
+        after = LSTMState(hidden, cell, self.followed(seen.weights))
+        return Glimpse(after, hidden, context, seen.weights, self.choice(seen))
 
 
 def _context_gate(kind: str, state_width: int, region_width: int) -> nn.Linear | None:

@@ -77,6 +77,7 @@ class TopDown(RecurrentDecoder):
             TopDownState(hidden, cell, hidden, cell),
             self.shared_weights("attention_gates", "state_gates", "context_gates"),
             linear(self.mean_gates, mean.to(regions.dtype)),
+            self.toss(regions),
         )
 
     def step(self, memory: ImageMemory, state: State, word_gates: Tensor) -> Glimpse:
@@ -94,4 +95,4 @@ class TopDown(RecurrentDecoder):
         hidden, cell = lstm_cell(gates, before.cell)
         hidden = hidden.to(word_gates.dtype)
         after = TopDownState(attention_hidden, attention_cell, hidden, cell, self.followed(seen.weights))
-        return Glimpse(after, hidden, seen.context, seen.weights)
+        return Glimpse(after, hidden, seen.context, seen.weights, self.choice(seen))

@@ -58,7 +58,7 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
 
     Writes nothing before the data is read and fits. Raises the kinds of CaptioningError that a user can mend.
     """
-    _check_selection(config.model.attention.selection)
+    _check_selection(config.model.attention.selection, config.objective.name)
     started = time.monotonic()
     report = report or _silent
     resume = config.ckpt_path is not None
@@ -93,12 +93,18 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     return TrainingResult(folder, best, scores, data)
 
 
-def _check_selection(selection: str) -> None:
+def _check_selection(selection: str, objective: str) -> None:
     """Captions of a sampling model look fine though its attention never gets a gradient, so that is refused."""
-    if selection in ("hard", "mixed", "argmax"):
+    samples = selection in ("hard", "mixed")
+    if selection == "argmax" or (samples and objective != "hard"):
         raise ConfigError(
             f"model.attention.selection {selection}: cross-entropy gives its scores no gradient, so where it looks "
-            "would stay random; train with soft or gumbel"
+            "would stay random; train with soft or gumbel, or hard or mixed with --objective.name hard"
+        )
+    if objective == "hard" and not samples:
+        raise ConfigError(
+            f"objective.name hard: expected model.attention.selection hard or mixed, got {selection}: it has no "
+            "samples to reward"
         )
 
 

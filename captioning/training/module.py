@@ -17,7 +17,7 @@ from captioning.errors import ConfigError
 from captioning.features.image_features import ImageFeatures
 from captioning.metrics import Scorer
 from captioning.text.tokenize import join
-from captioning.training.objectives import CrossEntropy, Loss
+from captioning.training.objectives import Loss, Objective
 from captioning.training.optimizers import make_optimizer, make_schedules
 from captioning.training.settings import OptimizerSettings, SamplingSettings
 
@@ -35,7 +35,7 @@ class CaptioningModule(pl.LightningModule):
     def __init__(
         self,
         captioner: Captioner,
-        objective: CrossEntropy,
+        objective: Objective,
         *,
         description: Mapping[str, Any],
         optimizer: OptimizerSettings,
@@ -68,7 +68,8 @@ class CaptioningModule(pl.LightningModule):
         # A seed for each batch and process: a resumed run draws (dropout, own words) what an unbroken one would.
         seed = hash((self.seed, self.current_epoch, batch_index, self.global_rank)) % 2**63
         torch.manual_seed(seed)
-        loss = self._loss(batch, self.captioner.features(batch), self._scheduled_sampling(seed))
+        features = self.captioner.features(batch)
+        loss = self._loss(batch.repeated(self.objective.samples), features, self._scheduled_sampling(seed))
         self._step_count += loss.count
         self._log_training(loss)
         return loss.total
@@ -117,7 +118,8 @@ class CaptioningModule(pl.LightningModule):
     def validation_step(self, batch: CaptionBatch, batch_index: int) -> None:
         """Caption the images freely; the nats of their true captions are logged beside, not watched."""
         features = self.captioner.features(batch)
-        loss = self._loss(batch, features)
+        with self.captioner.looking(self.validation_search):
+            loss = self._loss(batch, features)
         self._nats += loss.nats
         self._words += loss.words
         hypotheses = self.captioner.search(features, self.validation_search)

@@ -18,7 +18,7 @@ def choose_precision(asked: str, accelerator: str) -> str:
     A processor without instructions for bfloat16 computes with it a hundred times slower than in float32, and
     nothing but the clock tells; so the log says it where bf16 was asked for.
     """
-    if asked not in (AUTO, HALF) or _half_is_faster(extraction_device(accelerator)):
+    if asked not in (AUTO, HALF) or half_is_faster(extraction_device(accelerator)):
         return HALF if asked == AUTO else asked
     if asked == AUTO:
         return SINGLE
@@ -26,7 +26,7 @@ def choose_precision(asked: str, accelerator: str) -> str:
     return asked
 
 
-def _half_is_faster(device: str) -> bool:
+def half_is_faster(device: str) -> bool:
     if device == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return _seconds(torch.bfloat16) < _seconds(torch.float32)

@@ -1,6 +1,7 @@
 """What training optimizes, as sums over a batch and the counts that they are divided by."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor
 
@@ -32,6 +33,17 @@ class Loss:
     """Captions."""
 
 
+class Objective(Protocol):
+    """What training asks of an objective."""
+
+    @property
+    def samples(self) -> int:
+        """How often each caption is read in training."""
+
+    def __call__(self, reading: Reading, batch: CaptionBatch, features: ImageFeatures) -> Loss:
+        """The loss of what a decoder read."""
+
+
 @dataclass(frozen=True)
 class CrossEntropy:
     """−log p(y | image) + λ Σ_i (1 − Σ_t α_ti)², the soft model's loss (Xu et al., eq. 14)."""
@@ -44,6 +56,7 @@ class CrossEntropy:
     """sum over regions (the paper), mean over regions (the widely copied port), released (batch sum over R)."""
     loss_reduction: str = "caption_mean"
     """caption_mean: sum of words ÷ captions of the step; token_mean: sum of words ÷ words of the step."""
+    samples = 1
 
     def __post_init__(self) -> None:
         if self.penalty_reduction not in PENALTY_REDUCTIONS:

@@ -135,6 +135,7 @@ WRONG_CALLS = [
     (["--modle.attention.score", "dot"], "did you mean model.attention.score?"),
     (["--model.attention.score", "dott", "--data.format", "drawn"], "did you mean 'dot'?"),
     (["--model.attention.selection", "hard", "--data.format", "drawn"], "train with soft or gumbel"),
+    (["--objective.name", "hard", "--data.format", "drawn"], "expected model.attention.selection hard or mixed"),
     (["--trainer.max_epochs", "three"], "Expected int. Got value: three"),
     (["--model.decoder.gate", "matrix"], "one of scalar, vector, none"),
     (["--config", "nowhere.yaml"], "nowhere.yaml"),
@@ -179,3 +180,20 @@ def test_two_processes_train_through_the_command_and_share_one_folder(drawn, tmp
     predictions = json.loads((tmp_path / "both" / "predictions.json").read_text())
     assert len(predictions) == 6
     assert captioning.load(tmp_path / "both").caption([drawn / "test_00000.png"])
+
+
+def test_hard_attention_trains_and_its_test_time_rule_is_kept_and_told(drawn, tmp_path, capsys):
+    hard = ("--model.attention.selection", "mixed", "--objective.name", "hard", "--search.test_time_rule", "argmax")
+    data = ("--data.captions", drawn / "captions.jsonl", "--trainer.max_epochs", 1, "--output", tmp_path)
+    more = ("--objective.baseline", "leave_one_out", "--objective.samples", 2, "--objective.entropy_weight", 0.1)
+    assert call("train", *SMALL, *data, *hard, *more, "--name", "hard") == 0
+    captioner = captioning.load(tmp_path / "hard")
+    assert captioner.default_search.test_time_rule == "argmax"
+    [caption] = captioner.caption([drawn / "test_00000.png"])
+    assert caption.details["cell"].tolist() == caption.maps.reshape(len(caption.words), -1).argmax(1).tolist()
+    capsys.readouterr()
+    options = ("--captions", drawn / "captions.jsonl", "--split", "test")
+    assert call("evaluate", tmp_path / "hard", *options) == 0
+    assert "test_time_rule argmax" in capsys.readouterr().out
+    assert call("evaluate", tmp_path / "hard", *options, "--test_time_rule", "expected") == 0
+    assert "test_time_rule expected" in capsys.readouterr().out

@@ -17,7 +17,7 @@ def test_auto_takes_the_faster(monkeypatch, half, single, expected):
 
 
 def test_what_is_asked_for_is_taken_but_a_slow_choice_is_named(monkeypatch, caplog):
-    monkeypatch.setattr(number_type, "_half_is_faster", lambda device: False)
+    monkeypatch.setattr(number_type, "half_is_faster", lambda device: False)
     with caplog.at_level(logging.WARNING):
         assert choose_precision("bf16-mixed", "cpu") == "bf16-mixed"
     assert "--trainer.precision auto takes float32" in caplog.text
