@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import torch
 
+from captioning.training.number_type import half_is_faster
 from scripts.benchmarking.floor import Rates, Work, measure_rates, seconds, typical
 from scripts.benchmarking.setting import Setting
 
@@ -43,7 +44,12 @@ def arguments(question: str, *, repeats: int) -> ArgumentParser:
 def compete(
     contestants: Sequence[Contestant], setting: Setting, options: Namespace, work: Callable[[Setting], Work]
 ) -> list[str]:
-    """Run everything and return the table's rows; ratios refer to the first contestant."""
+    """Run everything and return the table's rows; ratios refer to the first contestant.
+
+    bfloat16 is left out where the machine only emulates it, a hundred times slower than float32.
+    """
+    if not half_is_faster("cpu"):
+        contestants = [each for each in contestants if each.dtype != torch.bfloat16]
     memory = [peak_memory(each.prepare, (setting, each.dtype), options.threads).total for each in contestants]
     times, rates = _alternate(contestants, setting, options.repeats)
     rows = []
