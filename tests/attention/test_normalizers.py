@@ -169,6 +169,12 @@ def test_a_row_without_keys_is_zero_in_the_fast_path_with_finite_gradients(name,
         assert leaf.grad is None or (leaf.grad.isfinite().all() and (leaf.grad[1] == 0).all())
 
 
+def test_uniform_reads_no_scores():
+    mask = some_mask(3, 3, 7)
+    weights = NORMALIZERS["uniform"]()(seeded(2, 3, 7), mask)
+    torch.testing.assert_close(weights, mask / mask.sum(-1, keepdim=True, dtype=torch.float64))
+
+
 def test_softmax_is_never_zero_where_sparse_ones_are():
     scores = torch.tensor([3.0, 2.9, 0.0, -1.0], dtype=torch.float64)
     assert (softmax(scores) > 0).all()
