@@ -89,3 +89,18 @@ def test_caches_follow_beam_parents_and_images(reach):
     for row, parent in enumerate(parents[1].tolist()):
         caption = torch.cat([x[1, parent, :4], new[0, row]])
         torch.testing.assert_close(output[0, row, 0], attention(caption, mask=masks.causal_mask(5))[0][-1])
+
+
+@PATHS
+@KINDS
+def test_a_query_that_a_mask_leaves_no_key_takes_nothing_whatever_it_holds(need_weights, reach):
+    attention, x = causal_self(reach), draw(B, N, DQ)
+    _, _, cache = attention.extend(x)
+    queries, mask = draw(B, N, DQ).detach(), masks.causal_mask(N)
+    mask[2], queries[:, 2] = False, torch.nan
+    output, weights = attention.attend(queries.requires_grad_(), cache, mask, need_weights=need_weights)
+    torch.testing.assert_close(output[:, 2], attention.output_map.bias.expand(B, -1))
+    assert weights is None or (weights[:, :, 2] == 0).all()
+    gradients = torch.autograd.grad(output.sin().sum(), [queries, x])
+    assert all(gradient.isfinite().all() for gradient in gradients)
+    assert (gradients[0][:, 2] == 0).all()
