@@ -171,6 +171,15 @@ def test_the_centre_runs_from_the_first_to_the_last_valid_cell(logit):
         torch.testing.assert_close(on_grid[b, 0].tolist(), [share * last_row, share * (COLUMNS - 1)], **EXACT)
 
 
+def test_centres_are_as_fine_as_float32_in_half_precision():
+    """A sigmoid in bfloat16 has steps of 1/256 and would miss cells of a long line."""
+    attention = build("local_p").bfloat16()
+    queries, line = torch.randn(1, 31, DQ, dtype=torch.bfloat16), torch.zeros(1, 10_000, DK, dtype=torch.bfloat16)
+    centres = attention.locality.centres(queries, attention.remember(line).cells)
+    logits = attention.locality.to_centre(attention.locality.to_hidden(queries).tanh())
+    torch.testing.assert_close(centres[..., 1], 9_999 * logits[..., 1].float().sigmoid())
+
+
 @pytest.mark.parametrize("grid", [None, GRID])
 @pytest.mark.parametrize("normalizer", sorted(NORMALIZERS))
 @pytest.mark.parametrize("unnormalized", [False, True])

@@ -95,6 +95,25 @@ def test_log_probability_comes_from_log_softmax_where_weights_underflow():
     assert given.log_probability.item() == -95.0
 
 
+class Witness(Hard):
+    """Keeps what it was handed."""
+
+    def forward(self, weights, values, **handed):
+        self.handed = handed
+        return super().forward(weights, values, **handed)
+
+
+def test_attention_hands_on_exact_logarithms_the_generator_and_the_coins():
+    attention = Attention(query_width=1, key_width=1, score="dot", selection=Witness())
+    memory = attention.remember(torch.tensor([[[0.0], [-200.0]]]))
+    generator, coins = seed(1), torch.tensor([[True]])
+    attention(torch.ones(1, 1, 1), memory, generator=generator, coins=coins)
+    handed = attention.selection.handed
+    assert handed["log_weights"].tolist() == [[[0.0, -200.0]]]
+    assert handed["generator"] is generator
+    assert handed["coins"] is coins
+
+
 def test_argmax_takes_the_largest_and_is_for_inference_only():
     weights, values = draw(B, N, R).softmax(-1), draw(B, R, DV)
     argmax = Argmax()
