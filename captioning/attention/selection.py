@@ -111,7 +111,7 @@ class Hard(Selection):
         generator: torch.Generator | None = None,
         coins: Tensor | None = None,
     ) -> Attended:
-        index = (weights.detach() / _exponential_noise(weights, generator)).argmax(-1)
+        index = _draw(weights, generator)
         context, log_probability = _chosen(weights, values, index, log_weights)
         return Attended(context, weights, index, log_probability)
 
@@ -207,7 +207,7 @@ class Mixed(Selection):
         if sampled.shape != weights.shape[:2] or sampled.dtype != torch.bool:
             expected = tuple(weights.shape[:2])
             raise ShapeError(f"coins: expected boolean {expected}, got {sampled.dtype} {tuple(sampled.shape)}")
-        index = (weights.detach() / _exponential_noise(weights, generator)).argmax(-1)
+        index = _draw(weights, generator)
         picked, log_probability = _chosen(weights, values, index, log_weights)
         context = torch.where(sampled.unsqueeze(-1), picked, values.mix(weights.to(values.dtype)))
         return Attended(context, weights, index, log_probability.masked_fill(~sampled, 0), sampled)
@@ -233,10 +233,15 @@ class MeanOfSamples(Selection):
     ) -> Attended:
         counts = torch.zeros_like(weights)
         for _ in range(self.samples):
-            index = (weights.detach() / _exponential_noise(weights, generator)).argmax(-1, keepdim=True)
+            index = _draw(weights, generator).unsqueeze(-1)
             counts.scatter_add_(-1, index, torch.full_like(weights[..., :1], 1 / self.samples))
         counts = counts.masked_fill(weights <= 0, 0)  # a query without any key
         return Attended(values.mix(counts.to(values.dtype)), weights)
+
+
+def _draw(weights: Tensor, generator: torch.Generator | None) -> Tensor:
+    """(B, N, R) weights -> (B, N) a key with them as probabilities; 0 in a row without any key."""
+    return (weights.detach() / _exponential_noise(weights, generator)).argmax(-1)
 
 
 def _exponential_noise(weights: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -4,30 +4,13 @@ import pytest
 import torch
 
 from captioning.attention import NORMALIZERS, SCORES, Attention, softmax
-from captioning.attention.selection import Soft
 from captioning.errors import ConfigError, ShapeError
-from captioning.tensors.recurrence import SharedTensor
 
 B, N, R, DQ, DK, DV, A = 2, 3, 5, 7, 11, 13, 17
 
 
 def draw(*shape):
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
-
-
-def attend(weights, values):
-    return Soft()(torch.tensor([weights]).unsqueeze(0), SharedTensor(torch.tensor([values]))).context[0, 0]
-
-
-def test_worked_examples():
-    torch.testing.assert_close(attend([0.25, 0.75], [[2.0], [6.0]]), torch.tensor([5.0]))
-    torch.testing.assert_close(attend([0.25, 0.75], [[2.0, 0.0], [0.0, 4.0]]), torch.tensor([0.5, 3.0]))
-    weights = softmax(torch.tensor([2.0, 1.0, 0.0], dtype=torch.float64))
-    expected = torch.tensor([0.66524096, 0.24472847, 0.09003057], dtype=torch.float64)
-    torch.testing.assert_close(weights, expected, atol=5e-9, rtol=0)
-    context = weights @ torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], dtype=torch.float64)
-    expected = torch.tensor([0.75527153, 0.33475904], dtype=torch.float64)
-    torch.testing.assert_close(context, expected, atol=5e-9, rtol=0)
 
 
 def test_weights_are_computed_anew_for_every_image():
