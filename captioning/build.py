@@ -1,8 +1,8 @@
 """From names and numbers in a config to objects: the one file that knows which class belongs to which name."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, fields
+from typing import Any, TypeVar
 
 from torch import nn
 
@@ -21,12 +21,13 @@ from captioning.decoders.transformer import TransformerDecoder
 from captioning.decoding.search import Search
 from captioning.encoders.make import make_encoder, rebuild_encoder
 from captioning.encoders.small import CellEncoder
-from captioning.errors import ConfigError
+from captioning.errors import CheckpointError, ConfigError
 from captioning.text.vocabulary import Vocabulary
 from captioning.training.hard_attention import HardAttention
 from captioning.training.objectives import CrossEntropy
 
 CELLS = "cells"
+Settings = TypeVar("Settings")
 
 
 def build_captioner(model: ModelConfig, vocabulary: Vocabulary, search: Search | None = None) -> Captioner:
@@ -113,16 +114,27 @@ def rebuild_captioner(description: Mapping[str, Any]) -> Captioner:
     cells = model.encoder.name == CELLS
     encoder: Encoder = CellEncoder(**description["encoder"]) if cells else rebuild_encoder(description["encoder"])
     decoder = build_decoder(model, region_width=encoder.width, vocabulary_size=len(vocabulary))
-    search = Search(**description["search"])
+    search = _settings(Search, description["search"])
     return Captioner(encoder=encoder, decoder=decoder, vocabulary=vocabulary, default_search=search)
 
 
 def _model_from(values: Mapping[str, Any]) -> ModelConfig:
     return ModelConfig(
-        encoder=EncoderConfig(**values["encoder"]),
-        attention=AttentionConfig(**values["attention"]),
-        decoder=DecoderConfig(**values["decoder"]),
+        encoder=_settings(EncoderConfig, values["encoder"]),
+        attention=_settings(AttentionConfig, values["attention"]),
+        decoder=_settings(DecoderConfig, values["decoder"]),
     )
+
+
+def _settings(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
+    """A part of a stored config. Raises CheckpointError for settings that only another version knows."""
+    unknown = values.keys() - {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    if unknown:
+        raise CheckpointError(
+            f"{kind.__name__}: this version does not know {', '.join(sorted(unknown))}; the captioner was written by "
+            "another version, which its captioner.json names: install that one, or train again"
+        )
+    return kind(**values)
 
 
 def _show_attend_tell(model: ModelConfig, *, region_width: int, vocabulary_size: int) -> ShowAttendTell:
@@ -138,6 +150,10 @@ def _show_attend_tell_with(
     attention: Attends, model: ModelConfig, *, region_width: int, vocabulary_size: int
 ) -> ShowAttendTell:
     config = model.decoder
+    if not config.feed_context and config.output != "deep":
+        raise ConfigError(
+            f"decoder feed_context false: expected output deep, got {config.output}: nothing else would see the context"
+        )
     embedding = nn.Embedding(vocabulary_size, config.word_width)
     return ShowAttendTell(
         attention=attention,
@@ -147,6 +163,7 @@ def _show_attend_tell_with(
         region_width=region_width,
         gate=config.gate,
         initial_state=config.initial_state,
+        feed_context=config.feed_context,
         dropouts=_dropouts(config),
     )
 

@@ -68,6 +68,8 @@ class DecoderConfig:
     """show_attend_tell: β on the context, one number (paper and code), one a component (most ports), or none."""
     initial_state: Literal["linear", "tanh", "mlp"] = "tanh"
     """f_c and f_h on the mean region: linear, one layer with tanh, or two."""
+    feed_context: bool = True
+    """show_attend_tell: whether the LSTM sees the context; false: only the output does, so each word looks itself."""
     output: Literal["deep", "linear"] = "deep"
     """deep: word, state and context together (the paper's L_o, L_h, L_z); linear: the state alone."""
     output_tanh: bool = True

@@ -31,7 +31,12 @@ GATES = ("scalar", "vector", "none")
 
 
 class ShowAttendTell(RecurrentDecoder):
-    """The decoder. `attention` has the state's width as query width and the regions' as key width."""
+    """The decoder. `attention` has the state's width as query width and the regions' as key width.
+
+    Without `feed_context` the LSTM reads words alone and the context goes to the output only: no object that was seen
+    once can be remembered, so every word must look for itself (Wu, Shapiro and Cotterell, 2018, need that for exact
+    likelihoods). The output must then be deep.
+    """
 
     def __init__(
         self,
@@ -43,20 +48,24 @@ class ShowAttendTell(RecurrentDecoder):
         region_width: int,
         gate: str = "scalar",
         initial_state: str = "linear",
+        feed_context: bool = True,
         dropouts: Dropouts = Dropouts(),  # noqa: B008 (frozen)
     ) -> None:
         super().__init__(attention=attention, embedding=embedding, output=output, dropouts=dropouts)
         self.initial_state = InitialState(initial_state, region_width, state_width)
         self.word_gates = nn.Linear(embedding.embedding_dim, 4 * state_width)
         self.state_gates = nn.Linear(state_width, 4 * state_width, bias=False)
-        self.context_gates = nn.Linear(region_width, 4 * state_width, bias=False)
+        self.context_gates = nn.Linear(region_width, 4 * state_width, bias=False) if feed_context else None
         self.context_gate = _context_gate(gate, state_width, region_width)
         initialize_recurrence(embedding, self.state_gates)
 
     def remember(self, features: ImageFeatures) -> ImageMemory:
         """Projected keys, values and the initial state."""
         regions, mean = self.regions_and_mean(features)
-        layers = ["state_gates", "context_gates", *(["context_gate"] if self.context_gate is not None else [])]
+        layers = [
+            "state_gates",
+            *(name for name in ("context_gates", "context_gate") if getattr(self, name) is not None),
+        ]
         return ImageMemory(
             self.attend_to(features, regions),
             self.initial_state(mean, regions.dtype),
@@ -72,8 +81,9 @@ class ShowAttendTell(RecurrentDecoder):
         if self.context_gate is not None:
             logits = memory.weights["context_gate"](before.hidden)
             context = (logits + self.context_gate.bias.to(logits.dtype)).sigmoid() * context
-        recurrent = memory.weights["state_gates"](before.hidden)
-        gates = word_gates + recurrent + memory.weights["context_gates"](context)
+        gates = word_gates + memory.weights["state_gates"](before.hidden)
+        if self.context_gates is not None:
+            gates = gates + memory.weights["context_gates"](context)
         hidden, cell = lstm_cell(gates, before.cell)
         hidden = hidden.to(before.hidden.dtype)
         after = LSTMState(hidden, cell, self.followed(seen.weights))

@@ -32,6 +32,7 @@ MODELS = {
     "show_attend_tell, local_m": {"attention": {"locality": "local_m", "window": 1}},
     "top_down, local_p": {"attention": {"locality": "local_p", "window": 1}},
     "adaptive, local_m": {"attention": {"locality": "local_m", "window": 1}},
+    "show_attend_tell, words alone": {"feed_context": False},
     "show_attend_tell, sparsemax": {"attention": {"normalizer": "sparsemax"}},
     "adaptive, entmax15": {"attention": {"normalizer": "entmax15", "score": "scaled_dot"}},
 }
@@ -233,6 +234,8 @@ def test_contexts_are_dropped_in_training_only():
 def test_settings_that_cannot_be_are_refused():
     with pytest.raises(ConfigError, match=r"decoder: expected one of .*top_down.*, got 'topdown'; did you mean"):
         build_decoder(ModelConfig(decoder=DecoderConfig(name="topdown")), region_width=D, vocabulary_size=V)
+    with pytest.raises(ConfigError, match="feed_context false: expected output deep, got linear"):
+        make("show_attend_tell", feed_context=False, output="linear")
     with pytest.raises(ConfigError, match="layers: expected at least 1, got 0"):
         make("transformer", layers=0)
     with pytest.raises(ConfigError, match=r"model.attention: expected its defaults with the transformer"):
