@@ -10,7 +10,6 @@ A region enters as v_i = relu(W_a a_i), of the state's width. The map of a word 
 it as `sentinel`. The state never sees what was attended, so that every word must look for itself.
 """
 
-from dataclasses import replace
 from typing import cast
 
 from torch import Tensor, nn
@@ -95,5 +94,4 @@ class Adaptive(RecurrentDecoder):
             attended.score.project_query(hidden), memory.weights["sentinel_key"](sentinel)
         )
         values = ValuesWithOwn(attended.values, sentinel)
-        selected = self.attention.select(scored.with_own(own), values, coins=self.coins_of(memory, hidden))
-        return replace(selected, context=self.context_dropout(selected.context))
+        return self.attention.select(scored.with_own(own), values, coins=self.coins_of(memory, hidden))

@@ -48,7 +48,8 @@ class Dropouts:
     region: float = 0.0
     """Of single components of the region vectors, the same for all steps."""
     context: float = 0.0
-    """Of single components of a context, others at each step: a second look at an object then tells more of it."""
+    """Of single components of a context on its way into the LSTM, others at each step. The output sees all of it: so a
+    look at the word's own object tells more than the memory of an earlier one."""
 
 
 class Decoder(nn.Module):

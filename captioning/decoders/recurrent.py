@@ -138,11 +138,11 @@ class RecurrentDecoder(Decoder):
         return self.attention.remember(regions, mask=features.mask, grid=(features.rows, features.columns))
 
     def look(self, queries: Tensor, memory: ImageMemory, looked: Tensor | None) -> Attended:
-        """Attend with queries (B', M, H); in training with dropout of the contexts' components."""
+        """Attend with queries (B', M, H)."""
         coins = self.coins_of(memory, queries)
         chosen = {} if coins is None else {"coins": coins}
-        attended = self.attention(queries, memory.attended, looked, **chosen)
-        return replace(attended, context=self.context_dropout(attended.context))
+        attended: Attended = self.attention(queries, memory.attended, looked, **chosen)
+        return attended
 
     def toss(self, regions: Tensor) -> Tensor | None:
         """(B, 1) a coin for each image, kept for all steps of all its captions; None where none is needed."""

@@ -83,7 +83,7 @@ class ShowAttendTell(RecurrentDecoder):
             context = (logits + self.context_gate.bias.to(logits.dtype)).sigmoid() * context
         gates = word_gates + memory.weights["state_gates"](before.hidden)
         if self.context_gates is not None:
-            gates = gates + memory.weights["context_gates"](context)
+            gates = gates + memory.weights["context_gates"](self.context_dropout(context))
         hidden, cell = lstm_cell(gates, before.cell)
         hidden = hidden.to(before.hidden.dtype)
         after = LSTMState(hidden, cell, self.followed(seen.weights))

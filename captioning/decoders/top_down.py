@@ -91,7 +91,7 @@ class TopDown(RecurrentDecoder):
         seen = self.look(attention_hidden, memory, before.looked)
         states = torch.cat([attention_hidden, before.hidden], -1)
         bias = self.state_gates.bias.to(word_gates.dtype)
-        gates = weights["state_gates"](states) + weights["context_gates"](seen.context) + bias
+        gates = weights["state_gates"](states) + weights["context_gates"](self.context_dropout(seen.context)) + bias
         hidden, cell = lstm_cell(gates, before.cell)
         hidden = hidden.to(word_gates.dtype)
         after = TopDownState(attention_hidden, attention_cell, hidden, cell, self.followed(seen.weights))

@@ -66,14 +66,14 @@ class WordCache:
 class Layer(nn.Module):
     """Self-attention, cross-attention and feed-forward, each added to what comes in."""
 
-    def __init__(self, width: int, heads: int, *, dropout: float, context_dropout: float, relative: bool) -> None:
+    def __init__(self, width: int, heads: int, *, dropout: float, relative: bool) -> None:
         super().__init__()
         distances = RelativePositions(width // heads, reach=REACH) if relative else None
         self.self_attention = MultiHeadAttention(query_width=width, heads=heads, relative=distances)
         self.cross_attention = MultiHeadAttention(query_width=width, heads=heads)
         self.widen, self.narrow = nn.Linear(width, WIDENING * width), nn.Linear(WIDENING * width, width)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
-        self.dropout, self.context_dropout = nn.Dropout(dropout), nn.Dropout(context_dropout)
+        self.dropout = nn.Dropout(dropout)
 
     def read_words(self, words: Tensor, mask: Tensor, dtype: torch.dtype) -> Tensor:
         """(B, M, T, H) under a causal mask (T, T)."""
@@ -90,7 +90,6 @@ class Layer(nn.Module):
         dtype = memory.keys.dtype
         queries = self.norms[1](words).to(dtype)
         context, weights = self.cross_attention.attend(queries, memory, need_weights=need_weights)
-        context = self.context_dropout(context)
         words = self._add(words, context)
         inner = linear(self.widen, self.norms[2](words).to(dtype)).relu()
         return self._add(words, linear(self.narrow, inner)), context, weights
@@ -130,8 +129,7 @@ class TransformerDecoder(Decoder):
         )
         self.region_norm, self.norm = nn.LayerNorm(state_width), nn.LayerNorm(state_width)
         self.layers = nn.ModuleList(
-            Layer(state_width, heads, dropout=dropout, context_dropout=dropouts.context, relative=relative)
-            for _ in range(layers)
+            Layer(state_width, heads, dropout=dropout, relative=relative) for _ in range(layers)
         )
         # Word vectors of components of variance 1, as large as the positions that are added to them.
         nn.init.normal_(embedding.weight)
