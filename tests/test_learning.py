@@ -13,7 +13,7 @@ from captioning.run.train import train
 def run(tmp_path, *, normalizer, images, epochs):
     config = demo_config(output=str(tmp_path), train_images=images, max_epochs=epochs, seed=1)
     attention = dataclasses.replace(config.model.attention, normalizer=normalizer)
-    decoder = dataclasses.replace(config.model.decoder, dropout=0.0, word_dropout=0.0)
+    decoder = dataclasses.replace(config.model.decoder, dropout=0.0, word_dropout=0.0, context_dropout=0.0)
     model = dataclasses.replace(config.model, attention=attention, decoder=decoder)
     objective = dataclasses.replace(config.objective, label_smoothing=0.0)
     data = dataclasses.replace(config.data, batch_size=16, drawn_test=300)

@@ -78,7 +78,14 @@ def demo_config(*, output: str, train_images: int, max_epochs: int, seed: int) -
         model=ModelConfig(
             EncoderConfig(name="cells", weights="none"),
             AttentionConfig(width=64),
-            DecoderConfig(state_width=128, word_width=64, initial_state="linear", word_dropout=0.3, dropout=0.0),
+            DecoderConfig(
+                state_width=128,
+                word_width=64,
+                initial_state="linear",
+                word_dropout=0.3,
+                context_dropout=0.3,
+                dropout=0.0,
+            ),
         ),
         data=DataConfig(format="drawn", minimum_count=1, batch_size=32, drawn_train=train_images),
         objective=ObjectiveConfig(label_smoothing=0.1, penalty_weight=0.0),
