@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -129,6 +130,16 @@ def test_another_vocabulary_is_refused(trained):
     swapped = [*words[:-2], words[-1], words[-2]]
     with pytest.raises(captioning.errors.CheckpointError):
         captioning.load(trained, vocabulary=Vocabulary(swapped))
+
+
+def test_a_setting_of_another_version_is_named(trained, tmp_path):
+    shutil.copytree(trained / "model", tmp_path / "model")
+    description = tmp_path / "model" / "captioner.json"
+    content = json.loads(description.read_text())
+    content["model"]["decoder"]["memory_width"] = 7
+    description.write_text(json.dumps(content))
+    with pytest.raises(captioning.errors.CheckpointError, match=r"DecoderConfig: .* does not know memory_width"):
+        captioning.load(tmp_path / "model")
 
 
 WRONG_CALLS = [
