@@ -91,7 +91,7 @@ def demo_config(*, output: str, train_images: int, max_epochs: int, seed: int) -
         optimizer=OptimizerSettings(
             learning_rate=3e-3, encoder_learning_rate=3e-3, schedule="cosine", warmup_steps=100
         ),
-        trainer=TrainerConfig(max_epochs=max_epochs, accelerator="cpu"),
+        trainer=TrainerConfig(max_epochs=max_epochs, validate_every=max_epochs, accelerator="cpu"),
         search=Search(beam_size=3, maximum_length=16),
     )
 
