@@ -50,7 +50,8 @@ class Caption:
     """Whether the model ended the caption; False: it was cut off."""
     details: Mapping[str, np.ndarray] = field(default_factory=dict)
     """(T, ...) what else the decoder reports of each word: `sentinel` (T,), the weight that `adaptive` gives to what it
-    knows without looking; `heads` (T, Hn, rows, columns), the maps of a transformer's heads."""
+    knows without looking; `heads` (T, Hn, rows, columns), the maps of a transformer's heads; `cell` (T,), the
+    one cell that a hard choice showed."""
 
 
 class StepState(NamedTuple):
@@ -150,8 +151,17 @@ class Captioner(nn.Module):
                 captions.append(self.to_caption(hypotheses[0], features, placement))
         return captions
 
-    def score(self, images: Sequence[ImageSource], captions: Sequence[str], *, batch_size: int = 16) -> list[Caption]:
+    def score(
+        self,
+        images: Sequence[ImageSource],
+        captions: Sequence[str],
+        *,
+        search: Search | None = None,
+        batch_size: int = 16,
+    ) -> list[Caption]:
         """The given captions, one an image, as the model reads them: log-probabilities and maps of their words.
+
+        Of `search` (default: the one stored with the model) only the test-time rule matters.
 
         A word outside the vocabulary is read as the unknown word, and its log-probability is that of the unknown
         word. Raises DataError where the numbers differ or a caption has no word.
@@ -165,7 +175,8 @@ class Captioner(nn.Module):
         scored: list[Caption] = []
         for pixels, placements in self._batches(images, batch_size):
             chunk = words[len(scored) : len(scored) + len(placements)]
-            scored += self._score_batch(pixels, placements, chunk)
+            with self.looking(search or self.default_search):
+                scored += self._score_batch(pixels, placements, chunk)
         return scored
 
     def to_caption(self, hypothesis: Hypothesis, features: ImageFeatures, placement: Placement) -> Caption:
@@ -188,7 +199,7 @@ class Captioner(nn.Module):
         ids = [str(number) for number in range(len(captions))]
         batch = collate(ids, pixels, [[self.vocabulary.encode(words)] for words in captions])
         batch = batch.to(self.device)
-        with torch.no_grad(), evaluation_mode(self), self.looking(self.default_search):
+        with torch.no_grad(), evaluation_mode(self):
             features = self.features(batch)
             reading = self.decoder(features, batch.inputs, batch.is_word)
         chosen = reading.words.pack(batch.targets).unsqueeze(1)

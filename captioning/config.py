@@ -85,7 +85,7 @@ class DecoderConfig:
     region_dropout: float = 0.0
     """On the region vectors."""
     context_dropout: float = 0.0
-    """Of single components of a context on its way into the LSTM, others at each step; the output sees all of it."""
+    """show_attend_tell, top_down: of components of a context on its way into the LSTM; the output sees all of it."""
     layers: int = 2
     """transformer: how many."""
     heads: int = 8

@@ -100,7 +100,7 @@ def _captioned(
         if text is None:
             captions = captioner.caption(images, search=search)
         else:
-            captions = captioner.score(images, [text] * len(images))
+            captions = captioner.score(images, [text] * len(images), search=search)
         for (path, image), caption in zip(readable, captions, strict=True):
             yield path, image, caption
 

@@ -26,8 +26,8 @@ from captioning.tensors.packing import PackedWords
 from captioning.tensors.precision import compute_dtype, linear
 from captioning.tensors.recurrence import SharedWeight
 
-CELL, LOG_PROBABILITY, ENTROPY = "cell", "log_probability", "entropy"
-"""Details that a decoder whose attention chooses one cell reports of a word, the last two in training."""
+CELL, LOG_PROBABILITY, ENTROPY, SAMPLED = "cell", "log_probability", "entropy", "sampled"
+"""Details that a decoder whose attention chooses one cell reports of a word, the last three in training."""
 INITIAL_STATES = ("linear", "tanh", "mlp")
 
 
@@ -159,7 +159,9 @@ class RecurrentDecoder(Decoder):
             return {}
         reported = {CELL: attended.index}
         if self.training and attended.log_probability is not None:
-            reported |= {LOG_PROBABILITY: attended.log_probability, ENTROPY: attended.entropy}
+            always = torch.ones_like(attended.index, dtype=torch.bool)
+            sampled = always if attended.sampled is None else attended.sampled
+            reported |= {LOG_PROBABILITY: attended.log_probability, ENTROPY: attended.entropy, SAMPLED: sampled}
         return reported
 
     def followed(self, weights: Tensor) -> Tensor | None:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from captioning.attention.attention import named
 from captioning.data.batch import CaptionBatch
 from captioning.decoders.reading import Reading
-from captioning.decoders.recurrent import ENTROPY, LOG_PROBABILITY
+from captioning.decoders.recurrent import ENTROPY, LOG_PROBABILITY, SAMPLED
 from captioning.errors import ConfigError
 from captioning.estimators import BASELINES, RETURNS, entropy_terms, score_function
 from captioning.features.image_features import ImageFeatures
@@ -24,8 +24,7 @@ class HardAttention(nn.Module):
     exactly that of the mean loss over all samplings. `words` is the loss of the words, and says what all sums are
     divided by. `samples` is how often each caption is read, with other regions each time.
 
-    Where nothing was sampled (in validation by the rule `expected`, or an image whose coin fell on soft) the loss is
-    that of the words alone.
+    In validation the loss is that of the words alone, and so it is for an image whose coin fell on soft.
     """
 
     def __init__(
@@ -51,7 +50,12 @@ class HardAttention(nn.Module):
         """The loss of what a decoder read; moves the baseline afterwards, in training."""
         said = self.words(reading, batch, features)
         if LOG_PROBABILITY not in reading.details:
-            return said
+            if not self.training:
+                return said
+            raise ConfigError(
+                "objective hard: expected a decoder that samples regions, got one that reports no choices; "
+                "take show_attend_tell, top_down or adaptive with selection hard or mixed"
+            )
         unpacked = {name: reading.words.unpack(reading.details[name]) for name in (LOG_PROBABILITY, ENTROPY)}
         exists = batch.is_word[..., : unpacked[ENTROPY].shape[-1]]
         terms = entropy_terms(unpacked[ENTROPY], exists, weight=self.entropy_weight, kind=self.entropy)
@@ -62,9 +66,9 @@ class HardAttention(nn.Module):
         baseline = self.baseline(by_sample, there).expand_as(by_sample).flatten(1, 2)
         surrogate = score_function(unpacked[LOG_PROBABILITY], returns, baseline, exists).sum()
         if self.training:
-            # Log-probabilities are exactly 0 where an image was read softly; its returns are no sample's.
-            sampled = (unpacked[LOG_PROBABILITY] != 0).any(-1, keepdim=True)
-            self.baseline.update(by_sample, (exists & sampled).unflatten(1, (-1, self.samples)))
+            # The returns of an image that was read softly are no sample's.
+            sampled = exists & reading.words.unpack(reading.details[SAMPLED])
+            self.baseline.update(by_sample, sampled.unflatten(1, (-1, self.samples)))
         return replace(said, total=said.total + self.reward_weight * surrogate + terms.loss.sum())
 
     @torch.no_grad()

@@ -202,6 +202,9 @@ def test_hard_attention_trains_and_its_test_time_rule_is_kept_and_told(drawn, tm
     assert captioner.default_search.test_time_rule == "argmax"
     [caption] = captioner.caption([drawn / "test_00000.png"])
     assert caption.details["cell"].tolist() == caption.maps.reshape(len(caption.words), -1).argmax(1).tolist()
+    text = ("--text", "a red circle", "--overlay", tmp_path / "maps", "--test_time_rule", "expected")
+    assert call("caption", tmp_path / "hard", drawn / "test_00000.png", *text) == 0
+    assert "cell" not in json.loads((tmp_path / "maps" / "test_00000.json").read_text())  # soft: no single cell
     capsys.readouterr()
     options = ("--captions", drawn / "captions.jsonl", "--split", "test")
     assert call("evaluate", tmp_path / "hard", *options) == 0

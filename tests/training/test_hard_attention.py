@@ -169,11 +169,13 @@ def test_images_that_were_read_softly_leave_the_baseline_alone():
     assert objective.baseline.value.item() == pytest.approx(-0.1 * loss.nats, rel=1e-5)
 
 
-def test_without_sampling_it_is_the_loss_of_the_words():
+def test_without_sampling_it_is_the_loss_of_the_words_in_validation_and_refused_in_training():
     decoder, (features, batch) = make("soft"), example()
     reading = decoder(features, batch.inputs, batch.is_word)
-    objective = HardAttention(CrossEntropy())
+    objective = HardAttention(CrossEntropy()).eval()
     assert objective(reading, batch, features).total == CrossEntropy()(reading, batch, features).total
+    with pytest.raises(ConfigError, match="expected a decoder that samples regions"):
+        objective.train()(reading, batch, features)
 
 
 def test_numbers_of_samples_that_cannot_be_are_refused():
