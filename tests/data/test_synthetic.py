@@ -71,6 +71,22 @@ def test_what_is_in_a_picture_does_not_tell_the_relation(scenes: Scenes) -> None
         assert np.abs(counts - known.sum() / 4).max() < 5 * np.sqrt(known.sum() * 3 / 16)
 
 
+def test_nor_does_the_place_of_the_subject(scenes: Scenes) -> None:
+    """Wherever it is, all four relations are as likely, so that the landmark has to be looked at."""
+    subjects = scenes.cells[:, 0]
+    assert set(subjects.tolist()) == {
+        row * GRID + column for row in range(1, GRID - 1) for column in range(1, GRID - 1)
+    }
+    for axis in (subjects // GRID, subjects % GRID):
+        for place in range(1, GRID - 1):
+            counts = np.bincount(scenes.relations[axis == place], minlength=len(RELATIONS))
+            assert np.abs(counts - counts.sum() / 4).max() < 5 * np.sqrt(counts.sum() * 3 / 16)
+
+
+def test_the_landmark_can_be_anywhere_in_the_row_or_column(scenes: Scenes) -> None:
+    assert set(scenes.cells[:, 1].tolist()) == set(range(GRID * GRID)) - {0, GRID - 1, GRID * (GRID - 1), GRID**2 - 1}
+
+
 def test_every_relation_color_shape_and_number_of_other_objects_is_drawn(scenes: Scenes) -> None:
     assert min(len(COLORS), len(SHAPES)) >= 6
     assert Counter(scenes.relations.tolist()).keys() == set(range(len(RELATIONS)))

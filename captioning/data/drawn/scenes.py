@@ -4,7 +4,7 @@ The rule of the captions: the object in a full frame is the subject, the one bet
 landmark; they share a row or a column. All others are not mentioned. So each cell can be read by itself, but
 how the subject lies to the landmark follows from their places alone: all four relations are equally likely
 for the same objects, so that what is known of a picture as a whole, such as the mean of its cells, says one
-caption in four right at best.
+caption in four right at best. Nor does the subject's place tell the relation: the landmark has to be looked at.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -15,6 +15,10 @@ import numpy as np
 COLORS = ("red", "yellow", "green", "blue", "purple", "pink")
 SHAPES = ("circle", "square", "triangle", "diamond", "star", "cross")
 RELATIONS = ("left of", "right of", "above", "below")
+IN_ROW = tuple(RELATIONS.index(name) for name in ("left of", "right of"))
+"""The relations of two objects in one row; those of the others are in one column."""
+AHEAD = tuple(RELATIONS.index(name) for name in ("left of", "above"))
+"""The relations whose landmark is in a later column or row than the subject."""
 GRID = 6
 """Rows, and columns."""
 FEWEST_OTHERS, MOST_OTHERS = 2, 6
@@ -85,15 +89,19 @@ def show_held_out(scenes: Scenes, count: int, generator: np.random.Generator) ->
 
 
 def _described_cells(relations: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """(N, 2) subject and landmark: two cells of one row (left of, right of) or column (above, below)."""
-    line = generator.integers(GRID, size=len(relations))
-    first = generator.integers(GRID, size=len(relations))
-    second = (first + generator.integers(1, GRID, size=len(relations))) % GRID
-    ascending = np.isin(relations, [RELATIONS.index("left of"), RELATIONS.index("above")])
-    in_row = np.isin(relations, [RELATIONS.index("left of"), RELATIONS.index("right of")])
-    places = np.sort(np.column_stack([first, second]))
-    places = np.where(ascending[:, None], places, places[:, ::-1])
-    return np.where(in_row[:, None], line[:, None] * GRID + places, places * GRID + line[:, None])
+    """(N, 2) subject and landmark: two cells of one row (left of, right of) or column (above, below).
+
+    The subject is never at the border and the landmark any number of steps from it, so that all relations are
+    equally likely wherever the subject is.
+    """
+    subject = generator.integers(1, GRID - 1, size=(len(relations), 2))
+    scene, axis = np.arange(len(relations)), np.isin(relations, IN_ROW).astype(int)
+    ahead = np.isin(relations, AHEAD)
+    room = np.where(ahead, GRID - 1 - subject[scene, axis], subject[scene, axis])
+    steps = 1 + (generator.random(len(relations)) * room).astype(int)
+    landmark = subject.copy()
+    landmark[scene, axis] += np.where(ahead, steps, -steps)
+    return np.stack([subject, landmark], axis=1) @ (GRID, 1)
 
 
 def _other_cells(taken: np.ndarray, generator: np.random.Generator) -> np.ndarray:
