@@ -1,9 +1,9 @@
 """Words that must appear: a beam for each number of them that was said.
 
 Grid beam search (Hokamp and Liu, 2017, arXiv 1704.07138) with its banks side by side, as in Post and Vilar (2018, arXiv
-1804.06609), so that a step is one call of the model and one selection for all of them. Their banks share one width; here
-each has the whole of it, so that a bank's captions do not depend on how many other banks there are. That costs C + 1
-times the hypotheses of a beam without C such words.
+1804.06609), so that a step is one call of the model and one selection for all of them. Their banks share one width;
+here each has the whole of it, so that a word more takes no room from the others. That costs C + 1 times the hypotheses
+of a beam without C such words.
 """
 
 import torch

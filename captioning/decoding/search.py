@@ -81,8 +81,8 @@ class Search:
         if self.method == "sampling" and self.must_include:
             raise ConfigError(
                 f"must_include: expected nothing with method sampling, got {self.must_include!r}: a drawn word "
-                "can't be steered without changing what it is drawn from; choose method beam, diverse or greedy, or draw "
-                "many samples and keep those that say it"
+                "can't be steered without changing what it is drawn from; choose method beam, diverse or greedy, or "
+                "draw many samples and keep those that say it"
             )
         if self.method == "diverse" and (self.group_count < 1 or self.beam_size % self.group_count):
             raise ConfigError(
