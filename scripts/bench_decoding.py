@@ -1,4 +1,4 @@
-"""How much faster is the batched beam than a textbook beam image by image, how near to the floor, and what does more cost?
+"""How much faster is the batched beam than a textbook one image by image, how near to the floor, and what costs more?
 
 First table: a beam over all images against the twin's, image after image. Second: what constraints and other searches
 cost beside the plain beam. Third: many samples of an image against as many runs that each do its work again.
@@ -10,6 +10,7 @@ scripts.bench_decoding`.
 
 from argparse import Namespace
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 
@@ -18,7 +19,6 @@ from captioning.decoding.beam import beam_search
 from captioning.decoding.constraints import Constraints
 from captioning.decoding.methods import search_captions
 from captioning.decoding.search import Search
-from captioning.features.image_features import ImageFeatures
 from captioning.text.vocabulary import END, START
 from scripts.benchmarking.contest import Contestant, alternate, arguments, compete, header
 from scripts.benchmarking.floor import Work, product
@@ -85,10 +85,10 @@ def searches(setting: Setting) -> dict[str, Job]:
     size, words = setting.captions, setting.vocabulary_size
     beam, group = Search(beam_size=size), Search(method="diverse", beam_size=size)
     dangling, spread = tuple(range(10, 16)), range(words // 7, words, words // 7)
-    masks = {"minimum_length": 8, "no_repeat_ngram": 3, "dangling": dangling, "beginning": (10, 11)}
-    asked: dict[str, tuple[Search, Mapping[str, object]]] = {
+    masks = {"minimum_length": setting.longest // 2, "no_repeat_ngram": 3, "dangling": dangling, "beginning": (10, 11)}
+    asked: dict[str, tuple[Search, Mapping[str, Any]]] = {
         "beam": (beam, {}),
-        "beam, minimum length": (beam, {"minimum_length": 8}),
+        "beam, minimum length": (beam, {"minimum_length": setting.longest // 2}),
         "beam, 100 banned words": (beam, {"forbidden": (*FORBIDDEN, *range(100, 200))}),
         "beam, no 3 words twice": (beam, {"no_repeat_ngram": 3}),
         "beam, no dangling end": (beam, {"dangling": dangling}),
@@ -100,33 +100,34 @@ def searches(setting: Setting) -> dict[str, Job]:
         "sampling": (Search(method="sampling", samples=size), {}),
         "sampling, top_p 0.9": (Search(method="sampling", samples=size, top_p=0.9), {}),
     }
-    features = setting.features(torch.Generator().manual_seed(1))
-    return {name: _search(setting, features, search, constraints) for name, (search, constraints) in asked.items()}
+    make = _maker(setting)
+    return {name: make(search, constraints) for name, (search, constraints) in asked.items()}
 
 
 def samples(setting: Setting) -> dict[str, Job]:
     """SAMPLES captions an image: in one search, and in as many searches, and one of them for comparison."""
-    features = setting.features(torch.Generator().manual_seed(1))
-    one = _search(setting, features, Search(method="sampling"), {})
+    make = _maker(setting)
+    one, many = make(Search(method="sampling"), {}), make(Search(method="sampling", samples=SAMPLES), {})
     return {
         "1 sample an image": one,
-        f"{SAMPLES} samples an image, in one search": _search(
-            setting, features, Search(method="sampling", samples=SAMPLES), {}
-        ),
+        f"{SAMPLES} samples an image, in one search": many,
         f"{SAMPLES} samples an image, in {SAMPLES} searches": lambda: [one() for _ in range(SAMPLES)],
     }
 
 
-def _search(setting: Setting, features: ImageFeatures, search: Search, asked: Mapping[str, object]) -> Job:
+def _maker(setting: Setting) -> Callable[[Search, Mapping[str, Any]], Job]:
+    """What makes a job of a search and its constraints, always with the same decoder and images."""
     decoder = setting.product().eval()
+    features = setting.features(torch.Generator().manual_seed(1))
     start = torch.full((setting.images,), START)
-    constraints = Constraints(END, setting.longest, **{"forbidden": FORBIDDEN, **asked})  # type: ignore[arg-type]
 
-    @torch.no_grad()
-    def run() -> object:
-        return search_captions(DecoderStep(decoder, features), start=start, constraints=constraints, search=search)
+    def make(search: Search, asked: Mapping[str, Any]) -> Job:
+        constraints = Constraints(END, setting.longest, **{"forbidden": FORBIDDEN, **asked})
+        return torch.no_grad()(
+            lambda: search_captions(DecoderStep(decoder, features), start=start, constraints=constraints, search=search)
+        )
 
-    return run
+    return make
 
 
 def compare(title: str, jobs: Mapping[str, Job], options: Namespace) -> list[str]:
