@@ -84,7 +84,8 @@ class Captioner(nn.Module, PictureCaptioner):
         """Inside, the decoder sees of the regions what the search's test-time rule says."""
         return looking_by(self.decoder, search.test_time_rule, search.rule_samples)
 
-    def _caption(self, batch: Sequence[Prepared], search: Search) -> list[list[Caption]]:
+    def caption_batch(self, batch: Sequence[Prepared], search: Search) -> list[list[Caption]]:
+        """As for all; the batch of the one model."""
         pixels, placements = batch[0]
         features = self.encode(pixels)
         return [
@@ -92,7 +93,10 @@ class Captioner(nn.Module, PictureCaptioner):
             for hypotheses, placement in zip(self.search(features, search), placements, strict=True)
         ]
 
-    def _score(self, batch: Sequence[Prepared], captions: Sequence[Sequence[str]], search: Search) -> list[Caption]:
+    def score_batch(
+        self, batch: Sequence[Prepared], captions: Sequence[Sequence[str]], search: Search
+    ) -> list[Caption]:
+        """As for all."""
         pixels, placements = batch[0]
         ids = [str(number) for number in range(len(captions))]
         given = collate(ids, pixels, [[self.vocabulary.encode(words)] for words in captions]).to(self.device)

@@ -81,7 +81,8 @@ class Ensemble(PictureCaptioner):
                 inside.enter_context(member.looking(search))
             return search_captions(EnsembleStep(steps), start=start, constraints=constraints, search=search)
 
-    def _caption(self, batch: Sequence[Prepared], search: Search) -> list[list[Caption]]:
+    def caption_batch(self, batch: Sequence[Prepared], search: Search) -> list[list[Caption]]:
+        """As for all; the batch as each member wants it."""
         features = [member.encode(own.pixels) for member, own in zip(self.members, batch, strict=True)]
         found = self.search(features, search)
         return [
@@ -92,8 +93,13 @@ class Ensemble(PictureCaptioner):
             for hypotheses, *placements in zip(found, *(own.placements for own in batch), strict=True)
         ]
 
-    def _score(self, batch: Sequence[Prepared], captions: Sequence[Sequence[str]], search: Search) -> list[Caption]:
-        by_member = [member._score([own], captions, search) for member, own in zip(self.members, batch, strict=True)]
+    def score_batch(
+        self, batch: Sequence[Prepared], captions: Sequence[Sequence[str]], search: Search
+    ) -> list[Caption]:
+        """As for all."""
+        by_member = [
+            member.score_batch([own], captions, search) for member, own in zip(self.members, batch, strict=True)
+        ]
         return [_together(readings) for readings in zip(*by_member, strict=True)]
 
 

@@ -74,7 +74,7 @@ class PictureCaptioner(ABC):
         found: list[list[Caption]] = []
         with seeded(seed, self.device):
             for batch in self._batches(images, batch_size):
-                found += [captions[:n] for captions in self._caption(batch, search)]
+                found += [captions[:n] for captions in self.caption_batch(batch, search)]
         return found
 
     def score(
@@ -101,7 +101,7 @@ class PictureCaptioner(ABC):
         scored: list[Caption] = []
         for batch in self._batches(images, batch_size):
             chunk = words[len(scored) : len(scored) + len(batch[0].placements)]
-            scored += self._score(batch, chunk, search or self.default_search)
+            scored += self.score_batch(batch, chunk, search or self.default_search)
         return scored
 
     @property
@@ -115,11 +115,13 @@ class PictureCaptioner(ABC):
         """How each model of it wants a picture."""
 
     @abstractmethod
-    def _caption(self, batch: Sequence[Prepared], search: Search) -> list[list[Caption]]:
+    def caption_batch(self, batch: Sequence[Prepared], search: Search) -> list[list[Caption]]:
         """The captions of each picture, best first; the batch as each model wants it."""
 
     @abstractmethod
-    def _score(self, batch: Sequence[Prepared], captions: Sequence[Sequence[str]], search: Search) -> list[Caption]:
+    def score_batch(
+        self, batch: Sequence[Prepared], captions: Sequence[Sequence[str]], search: Search
+    ) -> list[Caption]:
         """These captions, in words."""
 
     def _batches(self, images: Iterable[ImageSource], size: int) -> Iterator[list[Prepared]]:

@@ -42,7 +42,8 @@ def sample(
     if constraints.must_include:
         raise ConfigError("must_include: expected no words with sampling: a drawn word can't be steered; use a beam")
     uniforms = image_uniforms(len(start), samples, constraints.maximum_length, generator)
-    chooser = Draws(uniforms.to(start.device), temperature=temperature, top_k=top_k, top_p=top_p)
+    exact = torch.float32 if start.device.type == "mps" else torch.float64  # which has no float64
+    chooser = Draws(uniforms.to(start.device, exact), temperature=temperature, top_k=top_k, top_p=top_p)
     return run_search(step, start=start, constraints=constraints, chooser=chooser, ranking=ranking)
 
 
@@ -74,7 +75,8 @@ class Draws(Chooser):
             raise ConfigError(f"top_k: expected at least 1, got {top_k}")
         if top_p is not None and not 0 < top_p <= 1:
             raise ConfigError(f"top_p: expected a probability in (0, 1], got {top_p}")
-        self.uniforms, self.temperature, self.groups = uniforms, temperature, uniforms.shape[1]
+        self.uniforms = uniforms.clamp(max=1 - torch.finfo(uniforms.dtype).eps)
+        self.temperature, self.groups = temperature, uniforms.shape[1]
         self.top_k, self.top_p = top_k, None if top_p == 1 else top_p
 
     def choose(self, allowed: Tensor, opened: Open) -> Choice:
@@ -82,7 +84,7 @@ class Draws(Chooser):
         highest = allowed.amax(-1, keepdim=True)
         relative = allowed - highest.masked_fill(highest == -torch.inf, 0)
         masses, words = self._candidates((relative.float() / self.temperature).exp_())
-        cumulative = masses.cumsum(-1, dtype=torch.float64)
+        cumulative = masses.cumsum(-1, dtype=self.uniforms.dtype)
         at = self.uniforms[opened.images, :, opened.said.shape[-1]].unsqueeze(-1)
         drawn = torch.searchsorted(cumulative, at * cumulative[..., -1:], right=True)
         drawn = drawn.clamp_(max=masses.shape[-1] - 1)  # Where nothing is allowed there is no place for it.

@@ -51,6 +51,15 @@ def test_evenly_spread_numbers_give_every_word_its_exact_share(settings):
     torch.testing.assert_close(choice.log_probabilities[0], row[choice.words[0]])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("uniform", [0.0, 1.0])
+def test_the_first_and_the_last_number_fall_on_words_that_can_be_said(dtype, uniform):
+    row = torch.tensor([-torch.inf, -torch.inf, 0.3, 0.2, -torch.inf]).log_softmax(0).expand(1, 1, 5)
+    opened = Open(torch.zeros(1, dtype=torch.int64), torch.zeros(1, 1), torch.zeros(1, 1, 0).long())
+    choice = Draws(torch.full((1, 1, 1), uniform, dtype=dtype)).choose(row, opened)
+    assert choice.words.item() == (3 if uniform else 2)
+
+
 @settings_of
 def test_whole_captions_have_their_exact_support_and_pass_a_chi_square_test(settings):
     """Against the list of all captions with their probabilities, at a level of 1e-9.
