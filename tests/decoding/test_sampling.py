@@ -10,7 +10,7 @@ from captioning.decoding.choosing import Open
 from captioning.decoding.constraints import Constraints
 from captioning.decoding.greedy import greedy
 from captioning.decoding.sampling import FIRST_LOOK, Draws, image_uniforms, nucleus, sample
-from captioning.errors import ConfigError
+from captioning.errors import CaptioningError, ConfigError
 from tests.decoding.cases import CONSTRAINTS, END, FORBIDDEN, START, A, B, summary, wanted
 from tests.oracles.plain_search import drawn_captions, sharpened
 from tests.oracles.transition_table import TransitionTable, random_table
@@ -58,6 +58,11 @@ def test_the_first_and_the_last_number_fall_on_words_that_can_be_said(dtype, uni
     opened = Open(torch.zeros(1, dtype=torch.int64), torch.zeros(1, 1), torch.zeros(1, 1, 0).long())
     choice = Draws(torch.full((1, 1, 1), uniform, dtype=dtype)).choose(row, opened)
     assert choice.words.item() == (3 if uniform else 2)
+
+
+def test_nan_is_named_even_where_the_draw_would_land_on_a_word_that_may_not_be_said():
+    with pytest.raises(CaptioningError, match="got NaN for word 1"):
+        draw(random_table(2, words=7, seed=1) * float("nan"), Constraints(END, 4, forbidden=(*FORBIDDEN, 6)))
 
 
 @settings_of
