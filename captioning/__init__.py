@@ -6,9 +6,14 @@ The public names are loaded on first use, so that text, metrics and configs work
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Captioner", "load"]
+__all__ = ["Captioner", "Ensemble", "Search", "load"]
 
-_HOMES = {"load": "captioning.checkpoint", "Captioner": "captioning.captioner"}
+_HOMES = {
+    "Captioner": "captioning.captioner",
+    "Ensemble": "captioning.captioner",
+    "Search": "captioning.decoding.search",
+    "load": "captioning.checkpoint",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +112,7 @@ def read_predictions(path: Path) -> dict[str, str]:
 
 def search_details(search: Search) -> dict[str, Any]:
     """What a reader must know of how captions were searched, in plain types."""
-    details = asdict(search)
-    if search.test_time_rule != "mean_of_k":
-        del details["rule_samples"]
-    return details
+    return search.details()
 
 
 def write_scores(path: Path, scores: Scores, *, details: Mapping[str, Any]) -> None:

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from captioning.cli.progress import report, show_log
-from captioning.cli.settings import OneLineParser
-from captioning.decoding.search import RANKINGS, RULES
+from captioning.cli.settings import OneLineParser, add_search_arguments, given_search
 from captioning.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,12 +27,10 @@ def parser() -> OneLineParser:
     made.add_argument("--images", metavar="DIR", help="The pictures' folder. Default: beside the caption file.")
     made.add_argument("--splits", type=dict[str, str], default={}, help="flickr8k: {val: list file, ...}.")
     made.add_argument("--split", default="val", help="train, val or test.")
-    made.add_argument("--beam_size", type=int, help="Default: the model's setting.")
-    made.add_argument("--test_time_rule", choices=RULES, help="What is shown of the regions. Default: the model's.")
-    made.add_argument("--ranking", choices=RANKINGS, help="Default: the model's setting.")
     made.add_argument("--feature_cache", default="runs/features", help="Where features are kept for the next time.")
     made.add_argument("--output", metavar="DIR", help="Write predictions.json and scores.json here.")
     made.add_argument("--device", default="cpu", help="cpu, cuda, mps, ...")
+    add_search_arguments(made)
     return made
 
 
@@ -86,9 +83,7 @@ def _predictions(options: Any, data: "RunData") -> tuple[Mapping[str, str], dict
     from captioning.run.data import open_pictures
 
     captioner = load(options.model).to(options.device)
-    search = captioner.default_search.changed(
-        beam_size=options.beam_size, ranking=options.ranking, test_time_rule=options.test_time_rule
-    )
+    search = captioner.default_search.changed(**given_search(options))
     encoding = report("encode pictures")
     pictures = open_pictures(_data_config(options), data, captioner.encoder, device=options.device, progress=encoding)
     said = predict(captioner, data.captions, pictures, search=search, progress=report("caption pictures"))

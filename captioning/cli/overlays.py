@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from captioning.captioner import Caption
+from captioning.captioner import Caption, View
 from captioning.decoders.decoder import HEADS
 from captioning.viz.filmstrip import filmstrip, word_frames
 from captioning.viz.overlay import MapStyle
@@ -40,15 +40,13 @@ class OverlayFolder:
         self._names: set[str] = set()
 
     def add(self, path: Path, image: Image.Image, caption: Caption, *, references: tuple[str, ...] = ()) -> None:
-        """Write the picture's files, a filmstrip for each head too where there are heads; nothing for the page yet."""
+        """Write the picture's files, with a filmstrip for each head or member too; nothing for the page yet."""
         self.folder.mkdir(parents=True, exist_ok=True)
         name = self._free_name(path.stem)
-        self._write_strip(name, image, caption, caption.maps)
-        if HEADS in caption.details:
-            for head, maps in enumerate(caption.details[HEADS].swapaxes(0, 1), start=1):
-                self._write_strip(f"{name}_head{head}", image, caption, maps)
-        arrays: dict[str, Any] = {"maps": caption.maps, "box": np.asarray(caption.placement.box), **caption.details}
-        np.savez_compressed(self.folder / f"{name}.npz", **arrays)
+        view = View(caption.maps, caption.placement, caption.details)
+        self._write_view(name, image, caption, view)
+        for number, member in enumerate(caption.members, start=1):
+            self._write_view(f"{name}_member{number}", image, caption, member)
         (self.folder / f"{name}.json").write_text(
             json.dumps(_as_dict(path, caption), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
         )
@@ -70,9 +68,17 @@ class OverlayFolder:
         write_page(page, self._entries, title=title, introduction=told, scores=scores, style=self.style)
         return page
 
-    def _write_strip(self, name: str, image: Image.Image, caption: Caption, maps: np.ndarray) -> None:
-        strip = filmstrip(image, caption.words, maps, caption.placement, style=self.style, font=self.font)
-        save_picture(strip, self.folder / f"{name}.{self.format}")
+    def _write_view(self, name: str, image: Image.Image, caption: Caption, view: View) -> None:
+        """The filmstrip, one for each head too where there are heads, and the numbers."""
+        heads = view.details.get(HEADS)
+        of_heads = (
+            [] if heads is None else [(f"{name}_head{n}", maps) for n, maps in enumerate(heads.swapaxes(0, 1), 1)]
+        )
+        for strip_name, maps in [(name, view.maps), *of_heads]:
+            strip = filmstrip(image, caption.words, maps, view.placement, style=self.style, font=self.font)
+            save_picture(strip, self.folder / f"{strip_name}.{self.format}")
+        arrays: dict[str, Any] = {"maps": view.maps, "box": np.asarray(view.placement.box), **view.details}
+        np.savez_compressed(self.folder / f"{name}.npz", **arrays)
 
     def _write_frames(self, name: str, image: Image.Image, caption: Caption) -> None:
         frames = word_frames(image, caption.maps, caption.placement, style=self.style)

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import fields
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from jsonargparse import ArgumentParser, set_parsing_settings
 
 from captioning.config import TrainingConfig
+from captioning.decoding.search import Search
 from captioning.errors import ConfigError
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
@@ -43,6 +45,17 @@ def parse_training_config(arguments: Sequence[str], *, prog: str) -> TrainingCon
     values = parser.instantiate(parser.parse_args(list(arguments))).as_dict()
     values.pop("config", None)
     return TrainingConfig(**values)
+
+
+def add_search_arguments(parser: OneLineParser) -> None:
+    """Every field of Search as a flag; one that is not given (null) leaves the model's own setting as it is."""
+    parser.add_class_arguments(Search, as_group=True)
+    parser.set_defaults({each.name: None for each in fields(Search)})
+
+
+def given_search(options: Any) -> dict[str, Any]:
+    """What these flags say, for `Search.changed`."""
+    return {each.name: getattr(options, each.name) for each in fields(Search)}
 
 
 def _one_line(message: str, known: list[str]) -> str:

@@ -130,7 +130,7 @@ def _module(config: TrainingConfig, captioner: Captioner, data: RunData) -> Capt
         description=describe_captioner(captioner, config.model),
         optimizer=config.optimizer,
         references=data.captions.split("val").references,
-        validation_search=config.search.changed(beam_size=config.trainer.validation_beam_size),
+        validation_search=config.search.changed(method="beam", beam_size=config.trainer.validation_beam_size),
         monitor=config.trainer.monitor,
         sampling=SamplingSettings(config.objective.scheduled_sampling, config.objective.scheduled_sampling_epochs),
         seed=config.seed,

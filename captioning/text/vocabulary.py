@@ -92,16 +92,23 @@ class Vocabulary:
 
     def check_same(self, other: "Vocabulary") -> None:
         """Raises CheckpointError with both sizes and the first word that differs, unless `other` is equal."""
+        if difference := self.first_difference(other):
+            raise CheckpointError(
+                f"vocabulary: the checkpoint has another one than is given, {difference}. "
+                "Leave the other one out: the checkpoint brings its own."
+            )
+
+    def first_difference(self, other: "Vocabulary") -> str:
+        """Both sizes and the first word that differs, to print; empty if they are equal."""
         if self == other:
-            return
+            return ""
         pairs = zip(self.words, other.words, strict=False)
         first = next((index for index, (mine, theirs) in enumerate(pairs) if mine != theirs), None)
         if first is None:
             first = min(len(self), len(other))
-        raise CheckpointError(
-            f"vocabulary: the checkpoint has {len(self)} words, the one given has {len(other)}; they differ "
-            f"first at number {first} ({self._quoted(first)} against {other._quoted(first)}). "
-            "Leave the other one out: the checkpoint brings its own."
+        return (
+            f"{len(self)} words against {len(other)}; they differ first at number {first} "
+            f"({self._quoted(first)} against {other._quoted(first)})"
         )
 
     def _quoted(self, index: int) -> str:

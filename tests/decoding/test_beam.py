@@ -1,12 +1,15 @@
 """Beam search against tables with known answers, and against every caption there is."""
 
 import math
+from dataclasses import fields
 
 import pytest
 import torch
 from torch import Tensor
 
-from captioning.decoding.beam import beam_search, best_continuations
+from captioning.decoding.beam import beam_search
+from captioning.decoding.choosing import best_continuations
+from captioning.decoding.constraints import Constraints
 from captioning.decoding.ranking import RANKINGS
 from captioning.decoding.step import Hypothesis
 from captioning.errors import CaptioningError, ConfigError, ShapeError
@@ -28,7 +31,14 @@ def starts(images: int) -> Tensor:
 
 def search(table: Tensor, **options) -> list[list[Hypothesis]]:
     options = {"beam_size": 3, "maximum_length": 5, "forbidden": FORBIDDEN} | options
-    return beam_search(TransitionTable(table), start=starts(len(table)), end=END, **options)
+    return beam_search(TransitionTable(table), start=starts(len(table)), **constrained(options))
+
+
+def constrained(options: dict) -> dict:
+    """Those of the options that are constraints, as such."""
+    names = {each.name for each in fields(Constraints)} & options.keys()
+    constraints = Constraints(END, **{name: options[name] for name in names})
+    return {"constraints": constraints} | {name: value for name, value in options.items() if name not in names}
 
 
 def summary(hypotheses: list[Hypothesis]) -> list[tuple[tuple[int, ...], bool]]:
@@ -175,7 +185,7 @@ class TestInvariants:
         table = memoryless_table(4, pad=0, start=0, end=0, unknown=0, a=0.7, b=0.3)
         table[:3] = memoryless_table(3, pad=0, start=0, end=1, unknown=0, a=0, b=0)
         steps = TransitionTable(table)
-        beams = beam_search(steps, start=starts(4), end=END, beam_size=2, maximum_length=5, forbidden=FORBIDDEN)
+        beams = beam_search(steps, start=starts(4), constraints=Constraints(END, 5, forbidden=FORBIDDEN), beam_size=2)
         assert steps.batches == [4, 1, 1, 1, 1]
         assert [summary(beam)[0] for beam in beams] == [((), True)] * 3 + [((A,) * 5, False)]
 
@@ -194,14 +204,8 @@ class TestLimits:
     def test_stopping_when_full_takes_no_more_steps_than_needed(self):
         table = memoryless_table(2, pad=0, start=0, end=0.4, unknown=0, a=0.35, b=0.25)
         steps = TransitionTable(table)
-        options = {
-            "start": starts(2),
-            "end": END,
-            "beam_size": 2,
-            "maximum_length": 10,
-            "forbidden": FORBIDDEN,
-        }
-        beam_search(steps, **options, stop_when_full=True)
+        constraints = Constraints(END, 10, forbidden=FORBIDDEN)
+        beam_search(steps, start=starts(2), constraints=constraints, beam_size=2, stop_when_full=True)
         assert steps.batches == [2, 2]
 
     def test_stopping_when_full_takes_nothing_later_while_others_go_on(self):
@@ -237,7 +241,7 @@ class TestLimits:
         with pytest.raises(ConfigError, match="one of none, average, wu"):
             search(table, ranking="mean")
         with pytest.raises(ShapeError, match="start"):
-            beam_search(TransitionTable(table), start=starts(2)[None], end=END, beam_size=1, maximum_length=2)
+            beam_search(TransitionTable(table), start=starts(2)[None], constraints=Constraints(END, 2), beam_size=1)
 
     def test_nan_is_named(self):
         with pytest.raises(CaptioningError, match="got NaN for word 1"):
