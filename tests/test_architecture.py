@@ -9,7 +9,9 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "captioning"
 RANKS = {
-    "errors": -1,
+    "errors": -2,
+    "disk": -1,
+    "differences": -1,
     **dict.fromkeys(("tensors", "text", "features", "estimators"), 0),
     **dict.fromkeys(("attention", "decoding", "metrics", "viz"), 1),
     **dict.fromkeys(("encoders", "decoders", "data"), 2),
