@@ -99,7 +99,8 @@ class Vocabulary:
         if first is None:
             first = min(len(self), len(other))
         raise CheckpointError(
-            f"vocabulary: the checkpoint has {len(self)} words, the one given has {len(other)}; they differ "
+            f"vocabulary: the checkpoint has {len(self)} words (fingerprint {self.fingerprint()[:12]}), the one given "
+            f"has {len(other)} ({other.fingerprint()[:12]}); they differ "
             f"first at number {first} ({self._quoted(first)} against {other._quoted(first)}). "
             "Leave the other one out: the checkpoint brings its own."
         )
