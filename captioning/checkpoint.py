@@ -2,11 +2,9 @@
 
 import json
 import platform
-import shutil
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import torch
@@ -18,8 +16,8 @@ from torch import Tensor
 import captioning
 from captioning.build import rebuild_captioner
 from captioning.captioner import Captioner, Encoder
-from captioning.disk import write_json, write_whole
-from captioning.errors import CheckpointError, ConfigError, DataError, DiskError
+from captioning.disk import whole_folder, write_json, write_whole
+from captioning.errors import CheckpointError, ConfigError, DataError
 from captioning.text.vocabulary import Vocabulary
 from captioning.training.checkpoint_files import read_checkpoint
 
@@ -34,18 +32,8 @@ def save(captioner: Captioner, description: dict[str, Any], folder: Path | str) 
     `description` comes from `captioning.build.describe_captioner`. Raises DiskError where it can't be written.
     """
     folder = Path(folder)
-    fresh = _fresh_beside(folder)
-    try:
+    with whole_folder(folder) as fresh:
         _write(captioner, description, fresh)
-    except DiskError:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
-    fresh.chmod(0o755)
-    replaced = fresh.with_name(f"{fresh.name}-replaced")
-    if folder.exists():
-        folder.rename(replaced)  # at every moment one of the two is whole
-    fresh.rename(folder)
-    shutil.rmtree(replaced, ignore_errors=True)
     return folder
 
 
@@ -64,17 +52,6 @@ def load(path: Path | str, *, vocabulary: Vocabulary | None = None, encoder: Enc
     if encoder is not None:
         _check_encoder(captioner.encoder, encoder)
     return captioner.eval()
-
-
-def _fresh_beside(folder: Path) -> Path:
-    """An empty folder beside it; what killed processes left of such is removed."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        for left in folder.parent.glob(f".{folder.name}-*"):
-            shutil.rmtree(left, ignore_errors=True)
-        return Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    except OSError as error:
-        raise DiskError(folder, error.strerror or str(error)) from error
 
 
 def _write(captioner: Captioner, description: dict[str, Any], folder: Path) -> None:
@@ -138,8 +115,8 @@ def _migrated(description: dict[str, Any], path: Path) -> dict[str, Any]:
             versions = description.get("versions")
             writer = versions.get("captioning") if isinstance(versions, dict) else None
             raise CheckpointError(
-                f"{path}: expected format {FORMAT}, or {', '.join(map(str, MIGRATIONS))}, got {version}; it was written "
-                f"by captioning {writer or 'of unknown version'}, this is {captioning.__version__}"
+                f"{path}: expected format {FORMAT} or {', '.join(map(str, MIGRATIONS))}, got {version}; it was "
+                f"written by captioning {writer or 'of unknown version'}, this is {captioning.__version__}"
             )
         description = MIGRATIONS[version](description)
         version = description["format"]
