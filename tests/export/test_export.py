@@ -25,7 +25,8 @@ SMALL = {"state_width": 12, "word_width": 12}
 def captioner(*, encoder=CELLS, search=None, score="additive", locality="global", **decoder):
     """Fresh weights, enlarged so that captions of different pictures differ."""
     torch.manual_seed(5)
-    attention = AttentionConfig(width=7, score=score, locality=locality)
+    of_its_own = decoder.get("name") == "transformer"
+    attention = AttentionConfig() if of_its_own else AttentionConfig(width=7, score=score, locality=locality)
     model = ModelConfig(encoder, attention, DecoderConfig(**SMALL, **decoder))
     made = build_captioner(model, VOCABULARY, search or Search(beam_size=1, maximum_length=6)).eval()
     with torch.no_grad():
