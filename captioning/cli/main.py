@@ -1,5 +1,6 @@
 """The command `captioning`: picks the command's file, and turns errors of the input into one clear line."""
 
+import errno
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -17,6 +18,7 @@ COMMANDS = {
     "demo": "draw a small set, train on it, and show captions with their maps",
 }
 DONE, WRONG_CALL, INTERRUPTED = 0, 2, 130
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,6 +49,14 @@ def _run(name: str, arguments: list[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return DONE
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        print(
+            f"captioning {name}: {place}can't be written ({error.strerror}); make room and run again", file=sys.stderr
+        )
+        return WRONG_CALL
     return status
 
 
