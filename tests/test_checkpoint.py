@@ -105,8 +105,7 @@ def test_a_flipped_bit_or_a_missing_end_is_refused(name, trained, tmp_path):
         try:
             found = captioning.load(target)
         except CheckpointError as error:
-            assert path.name in str(error)
-            refused += 1
+            refused += path.name in str(error)
         else:
             assert found.vocabulary == expected.vocabulary
             for key, tensor in expected.state_dict().items():

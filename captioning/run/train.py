@@ -214,6 +214,8 @@ def _fit(trainer: pl.Trainer, module: CaptioningModule, loaders: CaptionDataModu
 @contextmanager
 def _quiet_lightning() -> Iterator[None]:
     """Without Lightning's notices and advice that does not apply (features are read from memory maps)."""
+    # What Lightning says when it ends the run because one of its processes has died.
+    logging.getLogger("lightning_fabric.strategies.launchers.subprocess_script").setLevel(logging.INFO)
     notices = logging.getLogger("pytorch_lightning")
     level = notices.level
     notices.setLevel(logging.WARNING)

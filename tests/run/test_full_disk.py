@@ -34,14 +34,18 @@ def test_a_file_that_finds_no_room_leaves_the_earlier_one(tmp_path):
     assert snapshot(tmp_path) == before
 
 
+def write_model(folder, weights):
+    with whole_folder(folder) as fresh:
+        write_whole(fresh / "description", b"")
+        write_whole(fresh / "weights", weights)
+
+
 def test_a_folder_that_finds_no_room_leaves_the_earlier_one(tmp_path):
     for content in (b"old", b"new"):
-        with whole_folder(tmp_path / "model") as fresh:
-            write_whole(fresh / "weights", content)
+        write_model(tmp_path / "model", content)
     before = snapshot(tmp_path)
-    with no_file_beyond(100), pytest.raises(DiskError), whole_folder(tmp_path / "model") as fresh:
-        write_whole(fresh / "description", b"")
-        write_whole(fresh / "weights", bytes(101))
+    with no_file_beyond(100), pytest.raises(DiskError):
+        write_model(tmp_path / "model", bytes(101))
     assert snapshot(tmp_path) == before
     assert (tmp_path / "model" / "weights").read_bytes() == b"new"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
