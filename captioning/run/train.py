@@ -235,7 +235,7 @@ def _quiet_lightning() -> Iterator[None]:
 
 
 def _keep_best(checkpoints: RunCheckpoints, module: CaptioningModule, folder: Path, *, leads: bool) -> Captioner:
-    """The best captioner, also saved as the one to share; the present one where none was validated."""
+    """The best captioner, also saved as the one to share; the present one where there is no checkpoint."""
     path = checkpoints.best_path
     best = load(path) if path else module.captioner.cpu().eval()
     if leads:

@@ -42,8 +42,9 @@ class RunCheckpoints(Checkpoint):
 
     @property
     def best_path(self) -> Path | None:
-        """The best checkpoint, if any epoch was validated."""
-        return None if self.best_epoch is None else self.folder / BEST
+        """The best checkpoint; the last one if no epoch was validated, and None before any."""
+        path = self.folder / (LAST if self.best_epoch is None else BEST)
+        return path if path.is_file() else None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Begin a new epoch where the checkpoint lies between two; with a step limit Lightning would end the last."""
