@@ -1,7 +1,7 @@
 """Faults that people met in runs: resuming, checkpoints, processes, run folders. Named by their ids.
 
-H20 is in tests/features/test_store.py (many workers read their own rows), H51 in tests/encoders/test_weights.py, H56 and H57
-in tests/training/test_two_processes.py.
+H20 is in tests/features/test_store.py (many workers read their own rows), H51 in tests/encoders/test_weights.py, H56
+and H57 in tests/training/test_two_processes.py.
 """
 
 import logging
