@@ -94,7 +94,7 @@ class RunCheckpoints(Checkpoint):
 
     def _is_best(self, trainer: pl.Trainer) -> bool:
         value = float(trainer.callback_metrics[self.monitor])
-        epoch = trainer.current_epoch  # Lightning has counted it already
+        epoch = trainer.current_epoch + 1
         if math.isnan(value):
             _log.warning("epoch %d: %s is not a number (n/a), so it is not the best", epoch, self.monitor)
             return False

@@ -36,10 +36,10 @@ class CaptionDataModule(pl.LightningDataModule):
     def state_dict(self) -> dict[str, Any]:
         """Where training stands: the epoch, and its batches that were trained on already."""
         assert self.trainer is not None
-        loop = self.trainer.fit_loop
-        batches = loop.epoch_loop.batch_progress
-        within = not batches.is_last_batch
-        return {"epoch": self.trainer.current_epoch, "batches": batches.current.ready if within else 0}
+        batches = self.trainer.fit_loop.epoch_loop.batch_progress
+        if batches.is_last_batch:  # saved after the epoch, which Lightning counts a moment later
+            return {"epoch": self.trainer.current_epoch + 1, "batches": 0}
+        return {"epoch": self.trainer.current_epoch, "batches": batches.current.ready}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from there, however many workers read ahead. Lightning calls it before it asks for batches."""

@@ -164,13 +164,13 @@ def test_H52_rates_are_those_of_an_unbroken_run(optimizer, validate_every, tmp_p
     assert rates == whole.watch.rates
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_H53_a_run_that_stopped_within_an_epoch_goes_on_with_the_unseen_batches(workers, tmp_path):
+@pytest.mark.parametrize(("workers", "stop"), [(0, 7), (1, 7), (1, 20)])
+def test_H53_a_run_that_stopped_within_an_epoch_goes_on_with_the_unseen_batches(workers, stop, tmp_path):
     settings = {"make": {"images": 40, "batch_size": 2, "workers": workers}, "max_epochs": 2, "limit_val_batches": 0}
     whole = train(tmp_path / "whole", **settings)
-    first = train(tmp_path / "parts", max_steps=7, **settings)
+    first = train(tmp_path / "parts", max_steps=stop, **settings)
     rest = train(tmp_path / "parts", ckpt_path=tmp_path / "parts" / "last.ckpt", **settings)
-    assert (len(first.watch.images), len(rest.watch.images)) == (7, 33)
+    assert (len(first.watch.images), len(rest.watch.images)) == (stop, 40 - stop)
     assert first.watch.images + rest.watch.images == whole.watch.images
     assert sorted(sum(whole.watch.images[:20], ())) == sorted(f"{i}.png" for i in range(40))
     assert rest.trainer.global_step == 40
@@ -182,14 +182,14 @@ def assert_same(one, other):
         assert torch.equal(tensor, other.state_dict()[name]), name
 
 
-@pytest.mark.parametrize("stop", [3, 5, 6, 10, 11])
+@pytest.mark.parametrize("stop", [3, 5, 7])
 def test_a_run_that_broke_off_anywhere_comes_to_the_same_end(stop, tmp_path):
-    """With accumulated batches, an average of the weights, and a step limit beyond the epoch."""
+    """With accumulated batches, an average of the weights, and a step limit; checkpoints at steps 2, 3, 4 and 6."""
 
     def settings():
         return {
-            "make": {"images": 20, "batch_size": 2, "optimizer": COSINE},
-            "max_steps": 12,
+            "make": {"images": 12, "batch_size": 2, "optimizer": COSINE},
+            "max_steps": 8,
             "max_epochs": 4,
             "accumulate_grad_batches": 2,
             "every_n_steps": 2,
@@ -199,7 +199,7 @@ def test_a_run_that_broke_off_anywhere_comes_to_the_same_end(stop, tmp_path):
     whole = train(tmp_path / "whole", **settings())
     train(tmp_path / "parts", stop=stop, **settings())
     rest = train(tmp_path / "parts", ckpt_path=tmp_path / "parts" / "last.ckpt", **settings())
-    assert rest.trainer.global_step == 12
+    assert rest.trainer.global_step == 8
     assert_same(whole.module, rest.module)
     assert rest.checkpoints.state_dict() == whole.checkpoints.state_dict()
 
