@@ -11,7 +11,7 @@ def test_two_kills_resume_to_equal_weights():
     done = subprocess.run(
         [sys.executable, "-m", "scripts.soak", "--kills", "2", "--runs", "mixed", "--seed", "3"],
         cwd=ROOT,
-        timeout=600,
+        timeout=1800,
         capture_output=True,
         text=True,
         check=False,

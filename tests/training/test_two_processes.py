@@ -33,7 +33,11 @@ def ended(tmp_path_factory):
         subprocess.Popen(command, cwd=ROOT, env={**shared, "LOCAL_RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
         for rank in range(2)
     ]
-    errors = [process.communicate(timeout=400)[1] for process in started]
+    try:
+        errors = [process.communicate(timeout=1200)[1] for process in started]  # a guard against hanging
+    finally:
+        for process in started:
+            process.kill()
     assert [process.returncode for process in started] == [0, 0], errors
     return lambda name: [torch.load(folder / f"{name}_{rank}.pt", weights_only=True) for rank in range(2)]
 
