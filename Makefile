@@ -1,17 +1,20 @@
-# Two commands on a fresh machine: `make demo` and `make test`.
+# Two commands on a fresh machine: `make demo` and `make test`. `make soak` kills runs and takes minutes.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # The real data that some tests read, where a folder `shared` lies beside the project's.
 export CAPTIONING_SHARED ?= $(wildcard $(abspath ../shared))
 
-.PHONY: demo test setup clean
+.PHONY: demo test soak setup clean
 
 demo: $(VENV)/.demo
 	$(BIN)/captioning demo
 
 test: $(VENV)/.dev
 	$(BIN)/python scripts/check.py
+
+soak: $(VENV)/.dev
+	$(BIN)/python -m scripts.soak --kills 10
 
 setup: $(VENV)/.dev
 

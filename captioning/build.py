@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from torch import nn
 
@@ -19,6 +19,7 @@ from captioning.decoders.show_attend_tell import ShowAttendTell
 from captioning.decoders.top_down import TopDown
 from captioning.decoders.transformer import TransformerDecoder
 from captioning.decoding.search import Search
+from captioning.encoders.grid import GridEncoder
 from captioning.encoders.make import make_encoder, rebuild_encoder
 from captioning.encoders.small import CellEncoder
 from captioning.errors import CheckpointError, ConfigError
@@ -104,7 +105,17 @@ def describe_captioner(captioner: Captioner, model: ModelConfig) -> dict[str, An
         "encoder": captioner.encoder.to_dict(),
         "vocabulary": captioner.vocabulary.to_list(),
         "search": asdict(captioner.default_search),
+        "fingerprints": {
+            "vocabulary": captioner.vocabulary.fingerprint(),
+            "encoder": _frozen_fingerprint(captioner.encoder),
+        },
     }
+
+
+def _frozen_fingerprint(encoder: Encoder) -> str | None:
+    """Of what no training changes; None where all of the encoder learns."""
+    frozen = isinstance(encoder, GridEncoder) and encoder.stored_layer is not None
+    return cast(GridEncoder, encoder).stored_fingerprint() if frozen else None
 
 
 def rebuild_captioner(description: Mapping[str, Any]) -> Captioner:

@@ -212,6 +212,8 @@ class TrainerConfig:
     """The beam of the captions that are validated on; 1 is greedy."""
     validate_every: int = 1
     """Epochs between validations."""
+    checkpoint_every_n_steps: int | None = 500
+    """Write last.ckpt after so many steps within an epoch too; null: only after each epoch."""
     sample_images: int = 8
     """Pictures on each validation's sample sheet; 0: none."""
     log_every_n_steps: int = 20

@@ -1,5 +1,7 @@
 """The exceptions a user may meet. Each message gives the name, what was expected, what came, and the way out."""
 
+from pathlib import Path
+
 
 class CaptioningError(Exception):
     """Base of every error that is the input's fault, not the program's: the commands print it without a traceback."""
@@ -31,3 +33,18 @@ class WeightsError(CaptioningError):
 
 class CheckpointError(CaptioningError):
     """A checkpoint that is damaged, or does not fit the vocabulary, encoder or version at hand."""
+
+
+class DiskError(CaptioningError):
+    """A file that can't be written, such as on a full disk; what was there before is whole."""
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        """`reason` in the system's words, such as "No space left on device"."""
+        super().__init__(
+            f"{path}: can't be written ({reason}); files written before are whole, make room and run again"
+        )
+        self.reason = reason
+
+
+class ProcessError(CaptioningError):
+    """One of the processes of a run has died, or they do not know of each other."""

@@ -15,6 +15,7 @@ from captioning.data.sampler import EvaluationSampler
 from captioning.data.sources import Pictures
 from captioning.data.synthetic import DrawnSet
 from captioning.decoding.search import Search
+from captioning.disk import write_json
 from captioning.errors import DataError
 from captioning.metrics import DEFAULT, Scores, score
 from captioning.metrics.attention import Pointing, pointing
@@ -96,7 +97,7 @@ def score_drawn(captioner: Captioner, drawn: DrawnSet) -> DrawnScores:
 def write_predictions(path: Path, predictions: Mapping[str, str]) -> None:
     """COCO results JSON, which any public scorer reads."""
     rows = [{"image_id": image_id, "caption": caption} for image_id, caption in predictions.items()]
-    path.write_text(json.dumps(rows, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    write_json(path, rows)
 
 
 def read_predictions(path: Path) -> dict[str, str]:
@@ -118,4 +119,4 @@ def search_details(search: Search) -> dict[str, Any]:
 def write_scores(path: Path, scores: Scores, *, details: Mapping[str, Any]) -> None:
     """The corpus values with all that a reader must know to compare them."""
     content = {"scores": scores.corpus, "unavailable": scores.unavailable, **details}
-    path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    write_json(path, content)

@@ -60,11 +60,12 @@ def extract_features(
     mirror: bool = False,
     dtype: str = "float16",
     device: torch.device | str = "cpu",
+    wait: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> FeatureStore:
     """Make the store of these pictures in `folder`, or go on where an earlier run was stopped.
 
-    The encoder runs on `device` and returns to where it was.
+    The encoder runs on `device` and returns to where it was. `wait`: for another process that is making it.
 
     Raises ImageError for a picture that can't be read; what was encoded before it stays.
     """
@@ -73,7 +74,7 @@ def extract_features(
     home = next(encoder.parameters()).device
     try:
         produce = partial(_encode, encoder.to(device), paths, mirror)
-        return write_store(folder, key, list(paths), produce, progress=progress)
+        return write_store(folder, key, list(paths), produce, wait=wait, progress=progress)
     finally:
         encoder.to(home)
 

@@ -9,12 +9,14 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "captioning"
 RANKS = {
-    "errors": -1,
+    "errors": -2,
+    "disk": -1,
+    "differences": -1,
     **dict.fromkeys(("tensors", "text", "features", "estimators"), 0),
     **dict.fromkeys(("attention", "decoding", "metrics", "viz"), 1),
     **dict.fromkeys(("encoders", "decoders", "data"), 2),
     "captioner": 3,
-    **dict.fromkeys(("evaluation", "extraction", "transfer"), 4),
+    **dict.fromkeys(("evaluation", "extraction", "transfer", "export"), 4),
     "training": 5,
     "config": 6,
     "build": 7,

@@ -93,7 +93,9 @@ class AdditiveKeys(SharedTensor):
 
 
 def _exponentials_fit(tensor: Tensor) -> bool:
-    """Whether the exponential form is exact here, and the faster one."""
+    """Whether the exponential form is exact here, and the faster one; a graph that is exported can't ask for sizes."""
+    if torch.compiler.is_compiling():
+        return False
     wide_enough = tensor.dtype in (torch.bfloat16, torch.float32, torch.float64)
     on_cpu = tensor.device.type == "cpu"  # elsewhere tanh is cheap, and asking for the largest would wait for it
     return wide_enough and on_cpu and (tensor.numel() == 0 or bool(tensor.detach().abs().amax() <= LARGEST))

@@ -1,5 +1,6 @@
 """The command `captioning`: picks the command's file, and turns errors of the input into one clear line."""
 
+import errno
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -13,9 +14,11 @@ COMMANDS = {
     "caption": "caption pictures, and show where the model looked for each word",
     "evaluate": "score a captioner, or captions in a file, against reference captions",
     "features": "run the CNN once over all pictures and store what it gives",
+    "export": "write a captioner as graphs for other programs (torch.export or ONNX), with a plain loop",
     "demo": "draw a small set, train on it, and show captions with their maps",
 }
 DONE, WRONG_CALL, INTERRUPTED = 0, 2, 130
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,6 +49,14 @@ def _run(name: str, arguments: list[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return DONE
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        print(
+            f"captioning {name}: {place}can't be written ({error.strerror}); make room and run again", file=sys.stderr
+        )
+        return WRONG_CALL
     return status
 
 

@@ -11,7 +11,7 @@ def run(arguments: Sequence[str]) -> int:
     config = parse_training_config(arguments, prog="captioning train")
     show_log()
     from captioning.metrics.table import score_table
-    from captioning.run.folder import leads
+    from captioning.run.processes import leads
     from captioning.run.train import train  # torch and Lightning take seconds: not before the call is right
 
     result = train(config, report=report)

@@ -16,6 +16,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from captioning.differences import differences
 from captioning.errors import StoreError
 from captioning.features.image_features import ImageFeatures
 
@@ -65,13 +66,7 @@ class StoreKey:
 
     def differences(self, other: "StoreKey") -> list[str]:
         """Each field in which `other` differs, with both values."""
-        mine, others = _flat(self.to_dict()), _flat(other.to_dict())
-        fields = sorted(mine.keys() | others.keys())
-        return [
-            f"{field}: {mine.get(field)!r} in the store, {others.get(field)!r} asked for"
-            for field in fields
-            if mine.get(field) != others.get(field)
-        ]
+        return differences(self.to_dict(), other.to_dict(), where="store")
 
 
 class FeatureStore:
@@ -172,10 +167,3 @@ class FeatureStore:
                 yield file
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise StoreError(f"feature store shard {path}: damaged ({error}); remove the folder") from error
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return flat

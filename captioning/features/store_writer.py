@@ -2,18 +2,23 @@
 
 import fcntl
 import json
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from captioning.errors import StoreError
+from captioning.disk import write_whole
+from captioning.errors import DiskError, StoreError
 from captioning.features.image_features import ImageFeatures
 from captioning.features.store import DTYPES, FORMAT, INDEX, TENSOR, FeatureStore, StoreKey
+
+_log = logging.getLogger(__name__)
 
 Produce = Callable[[Sequence[str]], Iterable[tuple[Sequence[str], Sequence[ImageFeatures]]]]
 """Given the ids to make, yields batches: their ids and, for each view of the key, their features."""
@@ -26,6 +31,7 @@ def write_store(
     produce: Produce,
     *,
     shard_size: int = 256,
+    wait: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> FeatureStore:
     """Make the store of `image_ids`, or go on with it: only pictures that it lacks are produced.
@@ -33,12 +39,15 @@ def write_store(
     `produce` may leave ids out (a picture that can't be read): they stay missing. A shard holds whole
     batches, at least `shard_size` pictures but for the last. `progress(done, total)` is called after each.
 
-    Raises StoreError where the folder holds a store of another key, is being written by another process, or
-    can't be written; shards that are finished stay.
+    While another process writes it, `wait` waits for it and then makes what is still missing: so of many processes
+    that ask at once the first makes the store, and one goes on where it dies.
+
+    Raises StoreError where the folder holds a store of another key, is being written by another process (without
+    `wait`), or can't be written; shards that are finished stay.
     """
     _check_unique(image_ids)
     folder = Path(folder)
-    with _locked(folder):
+    with _locked(folder, wait=wait):
         stored = FeatureStore.open(folder, key) if (folder / INDEX).exists() else None
         missing = [image_id for image_id in image_ids if stored is None or image_id not in stored]
         writer = _Writer(folder, key, stored, asked=missing)
@@ -126,25 +135,17 @@ class _Writer:
         return converted
 
     def _write(self, name: str, content: bytes) -> None:
-        """Write a file under another name, wait for the disk, and only then give it its own."""
-        path, partial = self.folder / name, self.folder / f"{name}.partial"
         try:
-            with partial.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-            _sync_folder(self.folder)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
+            write_whole(self.folder / name, content)
+        except DiskError as error:
             raise StoreError(
-                f"feature store {self.folder}: can't write {name} ({error.strerror}); "
+                f"feature store {self.folder}: can't write {name} ({error.reason}); "
                 f"its {len(self._shards)} finished shards are kept, run again to go on"
             ) from error
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _locked(folder: Path, *, wait: bool) -> Iterator[None]:
     """Hold the folder against other writers, until this process lets go or dies."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -152,27 +153,24 @@ def _locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreError(f"feature store {folder}: can't write there ({error.strerror})") from error
     with file:
-        try:
-            # Not flock: workers forked to load pictures would inherit it and might outlive their parent.
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError) as error:
-            file.seek(0)
-            raise StoreError(
-                f"feature store {folder}: being written by process {file.read().strip()}; wait for it, "
-                "or give another folder"
-            ) from error
+        _lock(file, folder, wait=wait)
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
         yield
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _lock(file: TextIO, folder: Path, *, wait: bool) -> None:
+    # Not flock: workers forked to load pictures would inherit it and might outlive their parent.
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError) as error:
+        file.seek(0)
+        writer = f"feature store {folder}: being written by process {file.read().strip()}"
+        if not wait:
+            raise StoreError(f"{writer}; wait for it, or give another folder") from error
+        _log.warning("%s; waiting for it", writer)
+        fcntl.lockf(file, fcntl.LOCK_EX)
 
 
 def _check_unique(image_ids: Sequence[str]) -> None:

@@ -1,5 +1,6 @@
 """Scores as a table for people: aligned text for the terminal, which is Markdown, too."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from captioning.metrics.suite import Scores
@@ -44,7 +45,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _cell(scores: Scores, metric: str) -> str:
-    if metric not in scores.corpus:
+    if math.isnan(scores.corpus.get(metric, math.nan)):
         return "n/a"
     value = scores.corpus[metric]
     return f"{value:.4f}" if metric.startswith("CIDEr") else f"{100 * value:.2f}"

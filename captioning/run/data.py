@@ -100,7 +100,10 @@ def _open_store(
     # A store with mirror images holds the plain ones too, so what was trained with them is scored without a new one.
     mirror = config.mirror or (with_mirror / INDEX).is_file()
     folder = with_mirror if mirror else store_folder(cache, key, captions.records)
-    return extract_features(encoder, captions.records, folder, mirror=mirror, device=device, progress=progress)
+    # The processes of a run may all start at once: the first makes the store, the others wait for it.
+    return extract_features(
+        encoder, captions.records, folder, mirror=mirror, device=device, wait=True, progress=progress
+    )
 
 
 def _split_lists(splits: Mapping[str, str], folder: Path) -> dict[str, Path] | None:

@@ -1,53 +1,103 @@
 """A run's folder: its config beside everything that came of it; never mixed with another run's."""
 
+import logging
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from captioning.errors import CheckpointError, ConfigError
+from captioning.run import processes
+from captioning.training.checkpoint_files import LAST, check_whole
 
-CONFIG, CHECKPOINTS, LAST = "config.yaml", "checkpoints", "last.ckpt"
+CONFIG, CHECKPOINTS = "config.yaml", "checkpoints"
 PREDICTIONS, SCORES, SAMPLES, MODEL = "predictions.json", "scores.json", "samples", "model"
 DEFAULT_NAME = "captioner"
-
-
-def leads() -> bool:
-    """Whether this is a run's first process: it alone makes the folder, which the others find."""
-    return int(os.environ.get("LOCAL_RANK", "0")) == 0 and int(os.environ.get("NODE_RANK", "0")) == 0
+_FOLDER = "CAPTIONING_RUN_FOLDER"
+_log = logging.getLogger(__name__)
 
 
 def choose_run_folder(output: Path, name: str | None, *, overwrite: bool, resume: bool) -> Path:
     """Where a run goes, without touching it: a free name, or with `resume` the run that is there.
 
-    Without a name it is captioner, captioner-2, ...; a given name that is taken is refused unless `overwrite`.
+    Without a name it is captioner, captioner-2, ..., or what SLURM calls the job; a given name that is taken is refused
+    unless `overwrite`. All processes of a run get the same.
     """
+    name = name or processes.job_name()
+    if not processes.leads():
+        return _of_first_process(output, name)
     folder = output / name if name else _numbered(output, resume=resume)
     if folder.exists() and not overwrite and not resume:
         raise ConfigError(
             f"run folder {folder}: there is one already; give another --name, --overwrite true to replace it, "
             "or --ckpt_path last to go on with it"
         )
+    if processes.started_together() and not name:
+        processes.agree(str(folder))
     return folder
 
 
-def create_run_folder(folder: Path, *, resume: bool) -> None:
-    """Make the folder; what lies there is removed unless it is resumed."""
-    if folder.exists() and not resume:
+@contextmanager
+def told_to_later_processes(folder: Path) -> Iterator[None]:
+    """Inside, processes that this one starts know the folder."""
+    os.environ[_FOLDER] = str(folder)
+    try:
+        yield
+    finally:
+        del os.environ[_FOLDER]
+
+
+def _of_first_process(output: Path, name: str | None) -> Path:
+    if name:
+        return output / name
+    return Path(processes.agree(None) if processes.started_together() else os.environ[_FOLDER])
+
+
+def create_run_folder(folder: Path, *, overwrite: bool, resume: bool) -> None:
+    """Make the folder; what lies there is removed with `overwrite`, unless it is resumed."""
+    if overwrite and not resume and folder.exists():
         shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=resume)
+    except FileExistsError as error:
+        raise ConfigError(f"run folder {folder}: another run has taken it just now; start this one again") from error
 
 
-def find_checkpoint(folder: Path, ckpt_path: str | None) -> Path | None:
-    """The checkpoint to go on from; `last` is the newest of the run."""
+def find_checkpoint(folder: Path, ckpt_path: str | None, *, named: bool) -> Path | None:
+    """The checkpoint to go on from, if there is one.
+
+    `last` is the newest whole one of the run. A run that has a name, or a folder, and was stopped before its first
+    checkpoint starts afresh, so that the same call may always be made again.
+    """
     if ckpt_path is None:
         return None
-    path = folder / CHECKPOINTS / LAST if ckpt_path == "last" else Path(ckpt_path)
-    if not path.is_file():
-        raise CheckpointError(
-            f"--ckpt_path {ckpt_path}: expected a checkpoint at {path}, found none; leave the flag out to start afresh"
-        )
-    return path
+    found = _newest_whole(folder / CHECKPOINTS) if ckpt_path == "last" else Path(ckpt_path)
+    if found is not None and found.is_file():
+        return found
+    if ckpt_path == "last" and (named or folder.exists()):
+        _log.warning("--ckpt_path last: run %s has no checkpoint yet, so it starts afresh", folder)
+        return None
+    raise CheckpointError(
+        f"--ckpt_path {ckpt_path}: expected a checkpoint at {found or folder / CHECKPOINTS / LAST}, found none; "
+        "leave the flag out to start afresh"
+    )
+
+
+def _newest_whole(checkpoints: Path) -> Path | None:
+    """`last.ckpt`, or where it is damaged the newest other one, from which the run comes to the same end."""
+    others = (path for path in checkpoints.glob("*.ckpt") if path.name != LAST)
+    newest_first = sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in (checkpoints / LAST, *newest_first):
+        try:
+            check_whole(path)
+        except CheckpointError as error:
+            if path.exists():
+                _log.warning("--ckpt_path last: %s; trying an earlier one", error)
+            continue
+        return path
+    return None
 
 
 def _numbered(output: Path, *, resume: bool) -> Path:

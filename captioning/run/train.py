@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytorch_lightning as pl
 import yaml
-from pytorch_lightning.callbacks import Callback, EarlyStopping, LearningRateMonitor, ModelCheckpoint
+from lightning_fabric.utilities.exceptions import MisconfigurationException
+from pytorch_lightning.callbacks import Callback, LearningRateMonitor
 from pytorch_lightning.loggers import CSVLogger, Logger, TensorBoardLogger
 
 from captioning.build import build_captioner, build_objective, describe_captioner
@@ -22,13 +23,16 @@ from captioning.config import TrainerConfig, TrainingConfig
 from captioning.data.dataset import CaptionDataset
 from captioning.data.records import CaptionSet, build_vocabulary
 from captioning.data.sources import Pictures
+from captioning.disk import write_text
 from captioning.errors import ConfigError
 from captioning.evaluation import predict, score_predictions, search_details, write_predictions, write_scores
 from captioning.extraction import extraction_device
 from captioning.metrics import Scores
 from captioning.run import folder as run_folder
+from captioning.run import processes
 from captioning.run.data import Progress, RunData, open_data, open_pictures
-from captioning.training.callbacks import MovingAverage, SamplePicture, SampleSheet
+from captioning.training.callbacks import MovingAverage, Patience, SamplePicture, SampleSheet
+from captioning.training.checkpoints import RunCheckpoints, WholeFiles
 from captioning.training.datamodule import CaptionDataModule, LoaderSettings
 from captioning.training.module import CaptioningModule
 from captioning.training.number_type import choose_precision
@@ -62,11 +66,9 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     started = time.monotonic()
     report = report or _silent
     resume = config.ckpt_path is not None
-    leads = run_folder.leads()
-    folder = run_folder.choose_run_folder(
-        Path(config.output), config.name, overwrite=config.overwrite, resume=resume or not leads
-    )
-    checkpoint = run_folder.find_checkpoint(folder, config.ckpt_path)
+    leads = processes.leads()
+    folder = run_folder.choose_run_folder(Path(config.output), config.name, overwrite=config.overwrite, resume=resume)
+    checkpoint = run_folder.find_checkpoint(folder, config.ckpt_path, named=config.name is not None)
     pl.seed_everything(config.seed, workers=True, verbose=False)
     data = open_data(config.data, seed=config.seed)
     captioner = _fresh_captioner(config, data)
@@ -79,14 +81,17 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     )
     module = _module(config, captioner, data)
     if leads:
-        run_folder.create_run_folder(folder, resume=resume)
+        run_folder.create_run_folder(folder, overwrite=config.overwrite, resume=resume)
         _write_config(folder, config)
-    with _quiet_lightning():
-        trainer = _trainer(config.trainer, folder, _callbacks(config.trainer, folder, data))
-        trainer.fit(module, _loaders(config, captioner, data, pictures), ckpt_path=checkpoint, weights_only=True)
-    if trainer.interrupted:
-        raise KeyboardInterrupt
-    best = _keep_best(trainer, module, folder)
+    checkpoints = RunCheckpoints(
+        folder / run_folder.CHECKPOINTS,
+        monitor=f"validation/{config.trainer.monitor}",
+        every_n_steps=config.trainer.checkpoint_every_n_steps,
+    )
+    trainer = _trainer(config.trainer, folder, [*_callbacks(config.trainer, folder, data), checkpoints])
+    with run_folder.told_to_later_processes(folder), processes.one_fate(), _quiet_lightning():
+        _fit(trainer, module, _loaders(config, captioner, data, pictures), checkpoint)
+    best = _keep_best(checkpoints, module, folder, leads=leads)
     progress = report("caption the validation pictures")
     scores = _evaluate(best, data.captions.split("val"), pictures, progress, folder=folder if leads else None)
     _log.warning("done in %.1f minutes: %s", (time.monotonic() - started) / 60, folder)
@@ -155,20 +160,16 @@ def _loaders(config: TrainingConfig, captioner: Captioner, data: RunData, pictur
 
 
 def _callbacks(config: TrainerConfig, folder: Path, data: RunData) -> list[Callback]:
-    monitor, checkpoints = f"validation/{config.monitor}", folder / run_folder.CHECKPOINTS
-    callbacks: list[Callback] = [
-        LearningRateMonitor(logging_interval="step"),
-        ModelCheckpoint(checkpoints, "best", monitor=monitor, mode="max", enable_version_counter=False),
-        ModelCheckpoint(checkpoints, run_folder.LAST.removesuffix(".ckpt"), enable_version_counter=False),
-    ]
-    if config.ema_decay is not None:
-        callbacks.append(MovingAverage(config.ema_decay))
-    if config.patience is not None:
-        callbacks.append(EarlyStopping(monitor, mode="max", patience=config.patience))
+    callbacks: list[Callback] = [LearningRateMonitor(logging_interval="step")]
     if config.sample_images:
         records = data.captions.split("val").records[: config.sample_images]
         pictures = [SamplePicture(each.image_id, data.picture(each), each.captions) for each in records]
+        # Before the moving average, which after validation puts the latest weights back.
         callbacks.append(SampleSheet(pictures, folder / run_folder.SAMPLES))
+    if config.ema_decay is not None:
+        callbacks.append(MovingAverage(config.ema_decay))
+    if config.patience is not None:
+        callbacks.append(Patience(f"validation/{config.monitor}", patience=config.patience))
     return callbacks
 
 
@@ -194,12 +195,27 @@ def _trainer(config: TrainerConfig, folder: Path, callbacks: list[Callback]) -> 
         enable_progress_bar=config.progress_bar,
         enable_model_summary=False,
         use_distributed_sampler=False,
+        plugins=[WholeFiles()],
     )
+
+
+def _fit(trainer: pl.Trainer, module: CaptioningModule, loaders: CaptionDataModule, checkpoint: Path | None) -> None:
+    """Lightning's loop; its own complaints about settings as ours."""
+    try:
+        trainer.fit(module, loaders, ckpt_path=checkpoint, weights_only=True)
+    except MisconfigurationException as error:
+        raise ConfigError(" ".join(str(error).split())) from error
+    except SystemExit:
+        if trainer.interrupted:
+            raise KeyboardInterrupt from None
+        raise
 
 
 @contextmanager
 def _quiet_lightning() -> Iterator[None]:
     """Without Lightning's notices and advice that does not apply (features are read from memory maps)."""
+    # What Lightning says when it ends the run because one of its processes has died.
+    logging.getLogger("lightning_fabric.strategies.launchers.subprocess_script").setLevel(logging.INFO)
     notices = logging.getLogger("pytorch_lightning")
     level = notices.level
     notices.setLevel(logging.WARNING)
@@ -207,6 +223,8 @@ def _quiet_lightning() -> Iterator[None]:
         warnings.filterwarnings("ignore", message=".*LeafSpec.*")
         warnings.filterwarnings("ignore", message=".*in eval mode at the start of training.*")
         warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+        # The sampler goes on within an epoch, which Lightning does not know.
+        warnings.filterwarnings("ignore", message=".*your dataloader is not resumable.*")
         warnings.filterwarnings(
             "ignore", message=".*number of training batches.*is smaller than the logging interval.*"
         )
@@ -216,15 +234,11 @@ def _quiet_lightning() -> Iterator[None]:
             notices.setLevel(level)
 
 
-def _keep_best(trainer: pl.Trainer, module: CaptioningModule, folder: Path) -> Captioner:
-    """The best captioner, also saved as the one to share; the present one where none was validated."""
-    paths = [
-        callback.best_model_path
-        for callback in trainer.checkpoint_callbacks
-        if isinstance(callback, ModelCheckpoint) and callback.monitor is not None
-    ]
-    best = load(paths[0]) if paths[0] else module.captioner.cpu().eval()
-    if trainer.is_global_zero:
+def _keep_best(checkpoints: RunCheckpoints, module: CaptioningModule, folder: Path, *, leads: bool) -> Captioner:
+    """The best captioner, also saved as the one to share; the present one where there is no checkpoint."""
+    path = checkpoints.best_path
+    best = load(path) if path else module.captioner.cpu().eval()
+    if leads:
         save(best, module.description, folder / run_folder.MODEL)
     return best
 
@@ -253,4 +267,4 @@ def _evaluate(
 
 def _write_config(folder: Path, config: TrainingConfig) -> None:
     text = yaml.safe_dump(json.loads(json.dumps(asdict(config))), sort_keys=False, allow_unicode=True)
-    (folder / run_folder.CONFIG).write_text(text, encoding="utf-8")
+    write_text(folder / run_folder.CONFIG, text)

@@ -107,7 +107,8 @@ class Vocabulary:
         if first is None:
             first = min(len(self), len(other))
         return (
-            f"{len(self)} words against {len(other)}; they differ first at number {first} "
+            f"{len(self)} words (fingerprint {self.fingerprint()[:12]}) against {len(other)} "
+            f"({other.fingerprint()[:12]}); they differ first at number {first} "
             f"({self._quoted(first)} against {other._quoted(first)})"
         )
 

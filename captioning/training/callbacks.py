@@ -7,7 +7,7 @@ from pathlib import Path
 import pytorch_lightning as pl
 import torch
 from PIL import Image
-from pytorch_lightning.callbacks import Callback, WeightAveraging
+from pytorch_lightning.callbacks import Callback, EarlyStopping, WeightAveraging
 from torch import Tensor
 
 from captioning.training.module import CaptioningModule
@@ -23,6 +23,22 @@ class MovingAverage(WeightAveraging):
 
     def __init__(self, decay: float) -> None:
         super().__init__(multi_avg_fn=_averaging(decay))
+
+
+class Patience(EarlyStopping):
+    """Stops after `patience` validations without a better metric; NaN is not better.
+
+    Lightning's own would stop at the first NaN, and train on where a run that had stopped is started again.
+    """
+
+    def __init__(self, monitor: str, *, patience: int) -> None:
+        super().__init__(monitor, mode="max", patience=patience, check_finite=False)
+        self._asked = patience
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """After a checkpoint was read, whose own patience doesn't count."""
+        self.patience = self._asked
+        trainer.should_stop = self.wait_count >= self.patience
 
 
 def _averaging(decay: float) -> Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]:

@@ -1,6 +1,7 @@
 """The LightningDataModule: batches of the training and validation pictures, dealt out to all processes."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytorch_lightning as pl
 from torch.utils.data import DataLoader
@@ -30,9 +31,22 @@ class CaptionDataModule(pl.LightningDataModule):
     def __init__(self, train: CaptionDataset, validation: CaptionDataset, settings: LoaderSettings) -> None:
         super().__init__()
         self.train, self.validation, self.settings = train, validation, settings
+        self._start = {"epoch": 0, "batches": 0}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where training stands: the epoch, and its batches that were trained on already."""
+        assert self.trainer is not None
+        batches = self.trainer.fit_loop.epoch_loop.batch_progress
+        if batches.is_last_batch:  # saved after the epoch, which Lightning counts a moment later
+            return {"epoch": self.trainer.current_epoch + 1, "batches": 0}
+        return {"epoch": self.trainer.current_epoch, "batches": batches.current.ready}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there, however many workers read ahead. Lightning calls it before it asks for batches."""
+        self._start = state_dict
 
     def train_dataloader(self) -> DataLoader[CaptionBatch]:
-        """Every training image once an epoch; Lightning tells the sampler which epoch it is."""
+        """Every training image once an epoch; Lightning tells the sampler of later epochs."""
         rank, world_size = self._place()
         sampler = TrainingSampler(
             self.train.lengths,
@@ -41,6 +55,8 @@ class CaptionDataModule(pl.LightningDataModule):
             rank=rank,
             world_size=world_size,
         )
+        sampler.set_epoch(self._start["epoch"])
+        sampler.skip(self._start["batches"], epoch=self._start["epoch"])
         return make_loader(self.train, sampler, workers=self.settings.workers, pin_memory=self._on_gpu())
 
     def val_dataloader(self) -> DataLoader[CaptionBatch]:

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as distributed
 from torch import Tensor
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from captioning.captioner import Captioner
 from captioning.data.batch import CaptionBatch
@@ -17,8 +18,9 @@ from captioning.errors import ConfigError
 from captioning.features.image_features import ImageFeatures
 from captioning.metrics import Scorer
 from captioning.text.tokenize import join
+from captioning.training.checkpoint_files import check_same_captioner
 from captioning.training.objectives import Loss, Objective
-from captioning.training.optimizers import make_optimizer, make_schedules
+from captioning.training.optimizers import make_optimizer, make_plateau, make_schedule
 from captioning.training.settings import OptimizerSettings, SamplingSettings
 
 VALIDATION_METRICS = ("BLEU-1", "BLEU-4", "ROUGE-L", "CIDEr-D")
@@ -60,6 +62,8 @@ class CaptioningModule(pl.LightningModule):
         self.predictions: dict[str, str] = {}
         self._step_count = 0
         self._nats, self._words = 0.0, 0
+        self._plateau: ReduceLROnPlateau | None = None
+        self._plateau_state: dict[str, Any] | None = None
 
     # Training
 
@@ -135,6 +139,8 @@ class CaptioningModule(pl.LightningModule):
         self.log_dict({f"validation/{name}": value for name, value in values.items()}, sync_dist=False)
         self.log("validation/nats_per_word", nats / max(words, 1), sync_dist=False)
         self.log(self.monitor, values[self.monitor], prog_bar=True, logger=False, sync_dist=False)
+        if self._plateau is not None:  # here and not by Lightning, which would do so only after checkpoints are saved
+            self._plateau.step(values[self.monitor])
 
     def _gather(self) -> tuple[dict[str, str], float, int]:
         own = (self.predictions, self._nats, self._words)
@@ -150,22 +156,26 @@ class CaptioningModule(pl.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Put everything into the checkpoint that is needed to rebuild the captioner; plain types only."""
         checkpoint["captioner"] = self.description
+        checkpoint["plateau"] = None if self._plateau is None else self._plateau.state_dict()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Raises CheckpointError where the checkpoint is of another captioner than the config describes."""
+        check_same_captioner(checkpoint["captioner"], self.description)
+        self._plateau_state = checkpoint.get("plateau")
 
     def configure_optimizers(self) -> Any:
-        """One optimizer, a schedule by steps, and for `plateau` its reductions at each validation."""
+        """One optimizer and a schedule by steps; for `plateau` its reductions at each validation besides."""
         settings = self.optimizer_settings
         optimizer = make_optimizer(
             settings,
             decoder=self.captioner.decoder.parameters(),
             encoder=self.captioner.encoder.parameters(),
         )
-        schedules = make_schedules(
-            optimizer,
-            settings,
-            total_steps=int(self.trainer.estimated_stepping_batches),
-            monitor=f"validation/{self.monitor}",
-        )
-        return [optimizer], schedules
+        schedule = make_schedule(optimizer, settings, total_steps=int(self.trainer.estimated_stepping_batches))
+        self._plateau = make_plateau(optimizer, settings)
+        if self._plateau is not None and self._plateau_state is not None:
+            self._plateau.load_state_dict(self._plateau_state)
+        return [optimizer], [schedule]
 
 
 def _check_monitor(monitor: str, images: int) -> None:

@@ -30,24 +30,23 @@ def make_optimizer(
     return OPTIMIZERS[settings.name](groups, lr=settings.learning_rate)  # type: ignore[call-arg]
 
 
-def make_schedules(
-    optimizer: Optimizer, settings: OptimizerSettings, *, total_steps: int, monitor: str
-) -> list[dict[str, Any]]:
-    """The learning-rate schedules as Lightning takes them; `monitor` is the logged metric that `plateau` watches."""
+def make_schedule(optimizer: Optimizer, settings: OptimizerSettings, *, total_steps: int) -> dict[str, Any]:
+    """The learning rates by steps, as Lightning takes them; `make_plateau` has those by validations."""
     if settings.schedule not in SCHEDULES:
         raise ConfigError(f"schedule: expected one of {', '.join(SCHEDULES)}, got {settings.schedule!r}")
     if settings.schedule != "plateau":
-        return [{"scheduler": LambdaLR(optimizer, rate_factor(settings, total_steps)), "interval": "step"}]
-    # Both multiply the present rate, so the reductions survive the warm-up.
+        return {"scheduler": LambdaLR(optimizer, rate_factor(settings, total_steps)), "interval": "step"}
+    # It multiplies the present rate, as plateau does, so the reductions survive the warm-up.
     start = 1 / (settings.warmup_steps + 1)
     warmup = LinearLR(optimizer, start_factor=start, total_iters=settings.warmup_steps)
-    plateau = ReduceLROnPlateau(
-        optimizer, mode="max", factor=settings.plateau_factor, patience=settings.plateau_patience
-    )
-    return [
-        {"scheduler": warmup, "interval": "step"},
-        {"scheduler": plateau, "interval": "epoch", "monitor": monitor, "strict": False},
-    ]
+    return {"scheduler": warmup, "interval": "step"}
+
+
+def make_plateau(optimizer: Optimizer, settings: OptimizerSettings) -> ReduceLROnPlateau | None:
+    """For `plateau` what reduces the rates; `step(metric)` after each validation."""
+    if settings.schedule != "plateau":
+        return None
+    return ReduceLROnPlateau(optimizer, mode="max", factor=settings.plateau_factor, patience=settings.plateau_patience)
 
 
 def rate_factor(settings: OptimizerSettings, total_steps: int) -> Callable[[int], float]:

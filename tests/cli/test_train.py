@@ -137,6 +137,7 @@ def test_a_setting_of_another_version_is_named(trained, tmp_path):
     description = tmp_path / "model" / "captioner.json"
     content = json.loads(description.read_text())
     content["model"]["decoder"]["memory_width"] = 7
+    content["format"] = 1  # without a checksum of the description
     description.write_text(json.dumps(content))
     with pytest.raises(captioning.errors.CheckpointError, match=r"DecoderConfig: .* does not know memory_width"):
         captioning.load(tmp_path / "model")
@@ -152,7 +153,8 @@ WRONG_CALLS = [
     (["--config", "nowhere.yaml"], "nowhere.yaml"),
     (["--data.captions", "nowhere.csv"], "nowhere.csv"),
     (["--data.format", "auto"], "data.captions: expected the caption file"),
-    (["--ckpt_path", "last", "--name", "nothing"], "found none"),
+    (["--ckpt_path", "last", "--data.format", "drawn"], "found none"),
+    (["--ckpt_path", "no.ckpt", "--name", "nothing", "--data.format", "drawn"], "found none"),
     (["--init_from", "nowhere", "--data.format", "drawn"], "there is no such file or folder"),
     (["--model.encoder.name", "resnet5O", "--data.format", "drawn"], "resnet50"),
     (["--trainer.monitor", "CIDER", "--data.format", "drawn"], "CIDEr-D"),

@@ -165,7 +165,7 @@ def test_a_server_that_never_answers_is_not_waited_for(cache: Path, silent_proxy
         make_encoder(NAME, weights="library")
 
 
-def test_a_broken_file_in_the_cache_is_named(cache: Path, offline: None, state: dict[str, torch.Tensor]) -> None:
+def test_H51_a_broken_file_in_the_cache_is_named(cache: Path, offline: None, state: dict[str, torch.Tensor]) -> None:
     torch.save(state, cache / PUBLISHED)
     (cache / PUBLISHED).write_bytes((cache / PUBLISHED).read_bytes()[:1000])
     with pytest.raises(WeightsError, match=rf"{PUBLISHED}: damaged or cut off .*remove it and run again"):

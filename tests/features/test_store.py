@@ -3,6 +3,7 @@ import multiprocessing
 import pickle
 import resource
 import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -271,7 +272,9 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     ("method", "workers", "used_before"),
     [(None, 0, False), ("fork", 2, False), ("fork", 4, True), ("spawn", 2, True)],
 )
-def test_many_workers_read_their_own_rows(folder: Path, method: str | None, workers: int, used_before: bool) -> None:
+def test_H20_many_workers_read_their_own_rows(
+    folder: Path, method: str | None, workers: int, used_before: bool
+) -> None:
     store = FeatureStore.open(folder)
     if used_before:
         store.read(IDS)
@@ -341,6 +344,26 @@ def test_a_second_writer_is_turned_away(tmp_path: Path, slow_writer: Process) ->
     with pytest.raises(StoreError, match=f"being written by process {slow_writer.pid}; wait"):
         write_store(tmp_path / "store", KEY, IDS, encoding)
     assert encoding.asked == []
+
+
+def test_a_second_writer_may_wait_and_finds_the_store_made(
+    tmp_path: Path, slow_writer: Process, caplog: pytest.LogCaptureFixture
+) -> None:
+    encoding = Encoding()
+    store = write_store(tmp_path / "store", KEY, IDS, encoding, wait=True)
+    assert encoding.asked == []
+    assert len(store) == 17
+    assert f"being written by process {slow_writer.pid}; waiting for it" in caplog.text
+
+
+def test_a_waiting_writer_goes_on_where_the_first_one_dies(tmp_path: Path, slow_writer: Process) -> None:
+    killing = threading.Timer(0.1, slow_writer.kill)
+    killing.start()
+    encoding = Encoding()
+    store = write_store(tmp_path / "store", KEY, IDS, encoding, wait=True)
+    killing.join()
+    assert 0 < len(encoding.asked) < 17
+    assert torch.equal(store.read(IDS).regions, features(IDS, 0).regions)
 
 
 def test_a_reader_meanwhile_sees_finished_shards(tmp_path: Path, slow_writer: Process) -> None:

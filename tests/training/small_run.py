@@ -28,7 +28,11 @@ MODEL = ModelConfig(
 )
 
 
-def captions(images, *, seed=0):
+def captions(images, *, seed=0, alike=False):
+    """With `alike` every picture has the same captions."""
+    if alike:
+        said = ("a red circle above the blue star", "a circle")
+        return CaptionSet(tuple(CaptionedImage(f"{i}.png", f"{i}.png", said, "train") for i in range(images)))
     generator = np.random.default_rng(seed)
     records = [
         CaptionedImage(
@@ -42,26 +46,29 @@ def captions(images, *, seed=0):
     return CaptionSet(tuple(records))
 
 
-def make(images=8, *, batch_size=4, optimizer=None, objective=None, monitor="CIDEr-D"):
-    """(module, data module); the same at every call."""
+def make(images=8, *, batch_size=4, optimizer=None, objective=None, monitor="CIDEr-D", model=MODEL, **more):
+    """(module, data module); the same at every call. With `alike` all pictures are; `workers` read ahead."""
     torch.manual_seed(3)
-    captioned = captions(images)
+    alike = more.get("alike", False)
+    captioned = captions(images, alike=alike)
     vocabulary = Vocabulary.build((tokenize(caption) for caption in captioned.captions), minimum_count=1)
-    captioner = build_captioner(MODEL, vocabulary, Search(beam_size=2, maximum_length=6))
+    captioner = build_captioner(model, vocabulary, Search(beam_size=2, maximum_length=6))
     pixels = np.random.default_rng(1).integers(0, 256, (images, 96, 96, 3)).astype(np.uint8)
+    if alike:
+        pixels[:] = pixels[0]
     places = {record.image_id: place for place, record in enumerate(captioned.records)}
     pictures = PictureArrays(pixels, places, captioner.encoder.preprocessing)
     dataset = CaptionDataset(captioned, vocabulary, pictures)
     module = CaptioningModule(
         captioner,
         objective or CrossEntropy(label_smoothing=0.1, penalty_weight=0.5),
-        description=describe_captioner(captioner, MODEL),
+        description=describe_captioner(captioner, model),
         optimizer=optimizer or OptimizerSettings(name="sgd", learning_rate=0.1, encoder_learning_rate=0.1),
         references=captioned.references,
         validation_search=Search(beam_size=1, maximum_length=6),
         monitor=monitor,
     )
-    loaders = LoaderSettings(batch_size, evaluation_batch_size=3)
+    loaders = LoaderSettings(batch_size, evaluation_batch_size=3, workers=more.get("workers", 0))
     return module, CaptionDataModule(dataset, dataset, loaders)
 
 
@@ -82,10 +89,10 @@ def trainer(**settings):
     return pl.Trainer(**quiet | settings)
 
 
-def fit(module, loaders, **settings):
+def fit(module, loaders, *, ckpt_path=None, **settings):
     """Train and return the Trainer; Lightning's advice on workers and old torch names is not ours to follow."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = trainer(**settings)
-        made.fit(module, loaders)
+        made.fit(module, loaders, ckpt_path=ckpt_path, weights_only=True)
     return made

@@ -1,0 +1,5 @@
+"""The drawn pictures of the commands' tests."""
+
+from tests.cli.conftest import drawn
+
+__all__ = ["drawn"]
