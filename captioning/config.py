@@ -122,6 +122,9 @@ class DataConfig:
     """flickr8k: split -> its list of pictures, such as {train: ..., val: ...}; relative to the captions' folder."""
     restval_joins_train: bool = True
     """karpathy: whether the images marked restval are trained on, as is usual."""
+    on_bad_image: Literal["error", "skip"] = "error"
+    """error: the first picture that can't be read ends the run; skip: all are read once before training, and those that
+    are broken, cut off or no pictures are left out, counted, and named in the run's skipped_images.tsv."""
     features: str = "auto"
     """auto (a store in `feature_cache`, made the first time), none (the CNN runs at every step), or a folder."""
     feature_cache: str = "runs/features"

@@ -1,16 +1,24 @@
 """Captioned images as every reader gives them, and the one step that leaves out what can't be used."""
 
+import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from PIL import Image
+
+from captioning.data.images import load_image, read_bytes
 from captioning.data.splits import SPLITS, UNCAPTIONED
 from captioning.errors import DataError
 from captioning.text.tokenize import tokenize
 from captioning.text.vocabulary import Vocabulary
+
+ALL = "all"
+"""Stands for all splits where one is asked for."""
+_LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 
 
 @dataclass(frozen=True)
@@ -20,11 +28,21 @@ class CaptionedImage:
     image_id: str
     """Unique in the set, always text ("007" stays "007")."""
     path: Path
-    """The picture's file."""
+    """The picture's file; a mere name where `content` reads it from elsewhere."""
     captions: tuple[str, ...]
-    """As written, in Unicode's composed form (NFC)."""
+    """As written, in Unicode's composed form (NFC), a line end inside being a blank."""
     split: str
     """train, val or test; `UNCAPTIONED` for a picture without captions."""
+    content: Callable[[], bytes] | None = None
+    """Reads the picture's bytes where it is no file of its own (in a shard, in a table); None: it lies at `path`."""
+
+    def read(self) -> bytes:
+        """The picture's bytes. Raises ImageError."""
+        return read_bytes(self.path) if self.content is None else self.content()
+
+    def load(self) -> Image.Image:
+        """The picture, upright RGB. Raises ImageError, which names it."""
+        return load_image(self.path if self.content is None else self.content(), name=str(self.path))
 
 
 class Count(NamedTuple):
@@ -47,8 +65,9 @@ class CaptionSet:
         return len(self.records)
 
     def split(self, name: str) -> "CaptionSet":
-        """The images of one split; DataError where it has none."""
-        records = tuple(record for record in self.records if record.split == name)
+        """The images of one split, or with `ALL` of train, val and test; DataError where there is none."""
+        wanted = SPLITS if name == ALL else (name,)
+        records = tuple(record for record in self.records if record.split in wanted)
         if not records:
             found = ", ".join(self.counts()) or "no image at all"
             raise DataError(f"split {name!r}: expected at least one image, got none; there is {found}")
@@ -65,12 +84,13 @@ class CaptionSet:
         return {record.image_id: list(record.captions) for record in self.records}
 
     def counts(self) -> dict[str, Count]:
-        """Images and captions of each split that is there."""
+        """Images and captions of each split that is there, train first."""
         images = Counter(record.split for record in self.records)
         captions: Counter[str] = Counter()
         for record in self.records:
             captions[record.split] += len(record.captions)
-        return {split: Count(images[split], captions[split]) for split in images}
+        order = [*SPLITS, *(split for split in images if split not in SPLITS)]
+        return {split: Count(images[split], captions[split]) for split in order if split in images}
 
 
 def clean(images: Iterable[CaptionedImage], *, notes: Sequence[str] = (), check_files: bool = True) -> CaptionSet:
@@ -84,7 +104,7 @@ def clean(images: Iterable[CaptionedImage], *, notes: Sequence[str] = (), check_
     found = [replace(image, captions=tuple(_normalize(caption) for caption in image.captions)) for image in images]
     _refuse_repeated_ids(found)
     known = [image for image in found if image.split in SPLITS]
-    present = [image for image in known if not check_files or image.path.is_file()]
+    present = [image for image in known if not check_files or image.content is not None or image.path.is_file()]
     records = tuple(_with_words(image) for image in present)
     all_notes = (
         *notes,
@@ -104,7 +124,8 @@ def build_vocabulary(captions: CaptionSet, *, minimum_count: int = 5, maximum_si
 
 
 def _normalize(caption: str) -> str:
-    return unicodedata.normalize("NFC", caption).strip()
+    """In composed form and on one line."""
+    return _LINE_ENDS.sub(" ", unicodedata.normalize("NFC", caption).strip())
 
 
 def _with_words(image: CaptionedImage) -> CaptionedImage:

@@ -9,6 +9,7 @@ from captioning.errors import CheckpointError, ConfigError
 
 CONFIG, CHECKPOINTS, LAST = "config.yaml", "checkpoints", "last.ckpt"
 PREDICTIONS, SCORES, SAMPLES, MODEL = "predictions.json", "scores.json", "samples", "model"
+SKIPPED = "skipped_images.tsv"
 DEFAULT_NAME = "captioner"
 
 

@@ -4,7 +4,7 @@ import json
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -20,7 +20,8 @@ from captioning.captioner import Captioner
 from captioning.checkpoint import load, save
 from captioning.config import TrainerConfig, TrainingConfig
 from captioning.data.dataset import CaptionDataset
-from captioning.data.records import CaptionSet, build_vocabulary
+from captioning.data.inspection import PictureFacts
+from captioning.data.records import build_vocabulary
 from captioning.data.sources import Pictures
 from captioning.errors import ConfigError
 from captioning.evaluation import predict, score_predictions, search_details, write_predictions, write_scores
@@ -68,7 +69,7 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     )
     checkpoint = run_folder.find_checkpoint(folder, config.ckpt_path)
     pl.seed_everything(config.seed, workers=True, verbose=False)
-    data = open_data(config.data, seed=config.seed)
+    data = open_data(config.data, seed=config.seed, progress=report("check pictures"))
     captioner = _fresh_captioner(config, data)
     pictures = open_pictures(
         config.data,
@@ -81,6 +82,7 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     if leads:
         run_folder.create_run_folder(folder, resume=resume)
         _write_config(folder, config)
+        _write_skipped(folder, data.skipped)
     with _quiet_lightning():
         trainer = _trainer(config.trainer, folder, _callbacks(config.trainer, folder, data))
         trainer.fit(module, _loaders(config, captioner, data, pictures), ckpt_path=checkpoint, weights_only=True)
@@ -88,7 +90,7 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
         raise KeyboardInterrupt
     best = _keep_best(trainer, module, folder)
     progress = report("caption the validation pictures")
-    scores = _evaluate(best, data.captions.split("val"), pictures, progress, folder=folder if leads else None)
+    scores = _evaluate(best, data, pictures, progress, folder=folder if leads else None)
     _log.warning("done in %.1f minutes: %s", (time.monotonic() - started) / 60, folder)
     return TrainingResult(folder, best, scores, data)
 
@@ -230,9 +232,10 @@ def _keep_best(trainer: pl.Trainer, module: CaptioningModule, folder: Path) -> C
 
 
 def _evaluate(
-    captioner: Captioner, captions: CaptionSet, pictures: Pictures, progress: Progress, *, folder: Path | None
+    captioner: Captioner, data: RunData, pictures: Pictures, progress: Progress, *, folder: Path | None
 ) -> Scores:
-    """Score the captioner; with a folder, write predictions and scores there."""
+    """Score the captioner on the validation pictures; with a folder, write predictions and scores there."""
+    captions = data.captions.split("val")
     predictions = predict(captioner, captions, pictures, progress=progress)
     scores = score_predictions(predictions.captions, captions)
     if folder is None:
@@ -245,6 +248,7 @@ def _evaluate(
             "split": "val",
             "images": len(captions),
             "cut_off": predictions.unfinished,
+            "images_skipped": len(data.skipped),
             **search_details(captioner.default_search),
         },
     )
@@ -254,3 +258,10 @@ def _evaluate(
 def _write_config(folder: Path, config: TrainingConfig) -> None:
     text = yaml.safe_dump(json.loads(json.dumps(asdict(config))), sort_keys=False, allow_unicode=True)
     (folder / run_folder.CONFIG).write_text(text, encoding="utf-8")
+
+
+def _write_skipped(folder: Path, skipped: Sequence[PictureFacts]) -> None:
+    """A line a picture that was left out: its id, a tab, the reason. No file where there is none."""
+    lines = [f"{facts.image.image_id}\t{facts.fault}\n" for facts in skipped]
+    if lines:
+        (folder / run_folder.SKIPPED).write_text("".join(lines), encoding="utf-8")
