@@ -23,7 +23,6 @@ from captioning.encoders.small import CellEncoder
 from captioning.errors import DataError
 from captioning.features.geometry import Placement
 from captioning.features.image_features import ImageFeatures
-from captioning.text.tokenize import join, tokenize
 from captioning.text.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
 
 Encoder = GridEncoder | CellEncoder
@@ -35,7 +34,7 @@ class Caption:
     """A caption and where the model looked for each of its words."""
 
     text: str
-    """The words, as one prints them."""
+    """The words, as one prints them; of a caption that was handed in, the caption itself."""
     words: tuple[str, ...]
     """T words."""
     log_probabilities: tuple[float, ...]
@@ -168,13 +167,12 @@ class Captioner(nn.Module):
         """
         if len(images) != len(captions):
             raise DataError(f"captions: expected one for each of {len(images)} images, got {len(captions)}")
-        words = [tokenize(caption) for caption in captions]
-        for caption, cut in zip(captions, words, strict=True):
-            if not cut:
+        for caption in captions:
+            if not self.vocabulary.tokenize(caption):
                 raise DataError(f"caption {caption!r}: expected at least one word, got none")
         scored: list[Caption] = []
         for pixels, placements in self._batches(images, batch_size):
-            chunk = words[len(scored) : len(scored) + len(placements)]
+            chunk = captions[len(scored) : len(scored) + len(placements)]
             with self.looking(search or self.default_search):
                 scored += self._score_batch(pixels, placements, chunk)
         return scored
@@ -183,7 +181,7 @@ class Captioner(nn.Module):
         """A search's result in words and maps."""
         words = tuple(self.vocabulary.decode(hypothesis.words))
         return Caption(
-            text=join(words),
+            text=self.vocabulary.join(words),
             words=words,
             log_probabilities=hypothesis.log_probabilities,
             maps=_on_grid(hypothesis.weights, features),
@@ -193,11 +191,10 @@ class Captioner(nn.Module):
             details=_arrays(hypothesis.details, features),
         )
 
-    def _score_batch(
-        self, pixels: Tensor, placements: Sequence[Placement], captions: Sequence[Sequence[str]]
-    ) -> list[Caption]:
+    def _score_batch(self, pixels: Tensor, placements: Sequence[Placement], captions: Sequence[str]) -> list[Caption]:
+        cut = [self.vocabulary.tokenize(caption) for caption in captions]
         ids = [str(number) for number in range(len(captions))]
-        batch = collate(ids, pixels, [[self.vocabulary.encode(words)] for words in captions])
+        batch = collate(ids, pixels, [[self.vocabulary.encode(words)] for words in cut])
         batch = batch.to(self.device)
         with torch.no_grad(), evaluation_mode(self):
             features = self.features(batch)
@@ -210,12 +207,12 @@ class Captioner(nn.Module):
             for name, values in {WEIGHTS: reading.weights, **reading.details}.items()
         }
         scored = []
-        for image, words in enumerate(captions):
+        for image, words in enumerate(cut):
             of_words = tuple(by_caption[image, : len(words) + 1].tolist())
             details = {name: values[image, : len(words)] for name, values in reported.items()}
             scored.append(
                 Caption(
-                    text=join(words),
+                    text=captions[image],
                     words=tuple(words),
                     log_probabilities=of_words,
                     maps=_on_grid(details.pop(WEIGHTS), features),

@@ -19,7 +19,6 @@ from captioning.errors import DataError
 from captioning.metrics import DEFAULT, Scores, score
 from captioning.metrics.attention import Pointing, pointing
 from captioning.metrics.results import captions_by_image
-from captioning.text.tokenize import join
 
 REPORTED = (*DEFAULT, "BLEU-1-no-penalty", "BLEU-2-no-penalty", "BLEU-3-no-penalty", "BLEU-4-no-penalty")
 
@@ -53,7 +52,7 @@ def predict(
         for image_id, (best, *_) in zip(
             batch.image_ids, captioner.search(features, search or captioner.default_search), strict=True
         ):
-            said[image_id] = join(captioner.vocabulary.decode(best.words))
+            said[image_id] = captioner.vocabulary.join(captioner.vocabulary.decode(best.words))
             unfinished += not best.finished
         if progress is not None:
             progress(len(said), len(dataset))

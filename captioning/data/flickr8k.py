@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from captioning.data.faults import Fault
 from captioning.data.files import normalize_name, read_lines
 from captioning.data.records import CaptionSet, clean
 from captioning.data.rows import Row, gather
@@ -22,6 +23,7 @@ def read_flickr8k(
     split_lists: Mapping[str, Path] | None = None,
     fractions: Mapping[str, float] = FRACTIONS,
     check_files: bool = True,
+    faults: list[Fault] | None = None,
 ) -> CaptionSet:
     """Read `name#number<TAB>caption` lines, or `image,caption` lines that are split at their first comma.
 
@@ -31,9 +33,9 @@ def read_flickr8k(
     rows = list(_read_rows(path))
     notes: list[str] = []
     if split_lists is not None:
-        rows, notes = _take_listed(rows, read_split_lists(split_lists))
-    records = gather(rows, file=path, images=images, fractions=fractions)
-    return clean(records, notes=notes, check_files=check_files)
+        rows, notes = _take_listed(rows, read_split_lists(split_lists, faults))
+    records = gather(rows, file=path, images=images, fractions=fractions, faults=faults)
+    return clean(records, notes=notes, check_files=check_files, faults=faults)
 
 
 def _read_rows(path: Path) -> Iterator[Row]:

@@ -28,9 +28,9 @@ def find_images(
     """The picture files that `arguments` mean, each once, sorted by path.
 
     An argument is a file, a folder (its pictures by suffix or by content; hidden files and the folders below are
-    left out, and so are other files, of which `on_left_out` is told), a pattern (`*`, `?`, `[...]`; `**` for all folders below), or `-` for more of these, one a line, on
-    `stream`. A path that exists is never taken for a pattern. Whether a file holds a picture shows when it is
-    read.
+    left out, and so are other files, of which `on_left_out` is told), a pattern (`*`, `?`, `[...]`; `**` for all
+    folders below), or `-` for more of these, one a line, on `stream`. A path that exists is never taken for
+    a pattern. Whether a file holds a picture shows when it is read.
 
     Raises DataError for a missing file, a folder without pictures or a pattern without match; with `on_error`
     that is called with each such error instead, and the search goes on.

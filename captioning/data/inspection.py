@@ -63,5 +63,5 @@ def inspect_picture(image: CaptionedImage) -> PictureFacts:
         picture = load_image(content, name=str(image.path))
     except ImageError as error:
         return PictureFacts(image, str(error), sha256=digest)
-    one_color = all(least == largest for least, largest in picture.getextrema())
+    one_color = picture.getcolors(1) is not None
     return PictureFacts(image, None, picture.size, one_color, digest)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from captioning.data.faults import Fault
 from captioning.data.files import read_text
 from captioning.data.records import CaptionSet, clean
 from captioning.data.rows import Row, gather
@@ -15,7 +16,7 @@ from captioning.errors import DataError
 
 COLUMN_NAMES = {
     "image": ("image", "image_id", "image_name", "image_path", "file", "filename", "file_name", "path"),
-    "caption": ("caption", "captions", "text", "sentence", "description"),
+    "caption": ("caption", "captions", "text", "sentence", "sentences", "description"),
     "split": ("split", "set", "partition"),
 }
 """Our word for a column -> how files name it, in any case."""
@@ -27,6 +28,7 @@ def read_table(
     images: Path | None = None,
     fractions: Mapping[str, float] = FRACTIONS,
     check_files: bool = True,
+    faults: list[Fault] | None = None,
 ) -> CaptionSet:
     """Read a table of image, caption[, split]; other named columns are ignored.
 
@@ -36,8 +38,8 @@ def read_table(
     """
     text = read_text(path)
     read_rows = _read_json_rows if text.lstrip().startswith("{") else _read_delimited_rows
-    records = gather(read_rows(text, path), file=path, images=images, fractions=fractions)
-    return clean(records, check_files=check_files)
+    records = gather(read_rows(text, path), file=path, images=images, fractions=fractions, faults=faults)
+    return clean(records, check_files=check_files, faults=faults)
 
 
 def _read_delimited_rows(text: str, path: Path) -> Iterator[Row]:

@@ -13,8 +13,10 @@ from captioning.data.formats import read_captions
 from captioning.data.inspection import PictureFacts, inspect_pictures
 from captioning.data.known_sets import compare_sizes
 from captioning.data.records import CaptionedImage, CaptionSet
+from captioning.data.shard_stream import ScannedShards, scan_shards
 from captioning.data.sources import PictureFiles, Pictures, StoredFeatures
 from captioning.data.synthetic import DrawnSet, draw_set
+from captioning.data.webdataset import find_shards, fingerprint
 from captioning.encoders.grid import GridEncoder
 from captioning.encoders.small import CellEncoder
 from captioning.errors import ConfigError, DataError
@@ -33,6 +35,8 @@ class RunData:
     """All splits."""
     drawn: DrawnSet | None = None
     """The drawn set, where it is one."""
+    shards: ScannedShards | None = None
+    """The shards that training streams from, where it does."""
     skipped: tuple[PictureFacts, ...] = ()
     """The pictures that were left out since they can't be read (`on_bad_image: skip`)."""
 
@@ -56,9 +60,11 @@ def open_data(config: DataConfig, *, seed: int, check_files: bool = True, progre
         raise ConfigError(
             "data.captions: expected the caption file, got none; give --data.captions FILE, or --data.format drawn"
         )
+    if config.stream:
+        return _open_stream(config, progress)
     path = Path(config.captions)
     captions = read_captions(
-        path,
+        config.captions,
         format_name=None if config.format == "auto" else config.format,
         images=None if config.images is None else Path(config.images),
         split_lists=_split_lists(config.splits, path.parent),
@@ -68,8 +74,18 @@ def open_data(config: DataConfig, *, seed: int, check_files: bool = True, progre
     skipped: list[PictureFacts] = []
     if check_files and config.on_bad_image == "skip":
         captions, skipped = _leave_out_bad(captions, progress)
-    _tell(captions, path, skipped)
+    _tell(captions, config.captions, skipped)
     return RunData(_first_training_images(captions, config.train_images), skipped=tuple(skipped))
+
+
+def _open_stream(config: DataConfig, progress: Progress | None) -> RunData:
+    source = str(config.captions)
+    if config.features != "none":
+        raise ConfigError("data.stream: expected data.features none, since what comes as a stream is stored nowhere")
+    folder = Path(config.feature_cache) / f"shards-{fingerprint(find_shards(source))[:12]}"
+    shards = scan_shards(source, folder, skip_bad=config.on_bad_image == "skip", progress=progress)
+    _tell(shards.captions, source, shards.skipped)
+    return RunData(shards.captions, shards=shards, skipped=shards.skipped)
 
 
 def _leave_out_bad(captions: CaptionSet, progress: Progress | None) -> tuple[CaptionSet, list[PictureFacts]]:
@@ -82,7 +98,7 @@ def _leave_out_bad(captions: CaptionSet, progress: Progress | None) -> tuple[Cap
     return replace(captions, records=kept), bad
 
 
-def _tell(captions: CaptionSet, path: Path, skipped: Sequence[PictureFacts]) -> None:
+def _tell(captions: CaptionSet, path: str, skipped: Sequence[PictureFacts]) -> None:
     for note in (*captions.notes, *compare_sizes(captions)):
         _log.warning("%s: %s", path, note)
     for facts in skipped:

@@ -116,7 +116,10 @@ def _silent(task: str) -> Progress:
 
 def _fresh_captioner(config: TrainingConfig, data: RunData) -> Captioner:
     vocabulary = build_vocabulary(
-        data.captions, minimum_count=config.data.minimum_count, maximum_size=config.data.maximum_words
+        data.captions,
+        minimum_count=config.data.minimum_count,
+        maximum_size=config.data.maximum_words,
+        tokenizer=config.data.tokenizer,
     )
     captioner = build_captioner(config.model, vocabulary, config.search)
     if config.init_from is not None:
@@ -153,7 +156,7 @@ def _loaders(config: TrainingConfig, captioner: Captioner, data: RunData, pictur
     settings = LoaderSettings(
         config.data.batch_size, config.data.evaluation_batch_size, config.data.workers, config.seed
     )
-    return CaptionDataModule(train, validation, settings)
+    return CaptionDataModule(train, validation, settings, data.shards)
 
 
 def _callbacks(config: TrainerConfig, folder: Path, data: RunData) -> list[Callback]:

@@ -110,7 +110,7 @@ def test_H09_a_line_end_inside_a_caption_becomes_a_blank(folder):
 
 
 def test_H09_another_encoding_is_told(folder):
-    with pytest.raises(DataError, match="expected UTF-8.*save it as UTF-8"):
+    with pytest.raises(DataError, match=r"expected UTF-8.*save it as UTF-8"):
         read_captions(write(folder, "utf16.csv", TWINS["table.csv"].encode("utf-16")))
 
 
