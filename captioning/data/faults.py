@@ -7,9 +7,9 @@ UNKNOWN_SPLIT = "unknown split"
 LOST = (MISSING, BROKEN, NO_WORDS, NO_CAPTIONS, UNKNOWN_SPLIT)
 """What neither trains nor is scored: it would be lost."""
 TWO_SPLITS, DUPLICATE_PICTURE, ODD_PICTURE = "in more than one split", "duplicate picture", "odd picture"
-DUPLICATE_CAPTION, LONG_CAPTION = "duplicate caption", "overlong caption"
-ODD = (TWO_SPLITS, DUPLICATE_PICTURE, ODD_PICTURE, DUPLICATE_CAPTION, LONG_CAPTION)
-"""What is used all the same, and may spoil a result."""
+DUPLICATE_CAPTION, LONG_CAPTION, NOT_LISTED = "duplicate caption", "overlong caption", "in no split list"
+ODD = (TWO_SPLITS, DUPLICATE_PICTURE, ODD_PICTURE, DUPLICATE_CAPTION, LONG_CAPTION, NOT_LISTED)
+"""What may spoil a result, or was left out on purpose."""
 
 
 class Fault(NamedTuple):
