@@ -5,13 +5,17 @@ BIN := $(VENV)/bin
 # The real data that some tests read, where a folder `shared` lies beside the project's.
 export CAPTIONING_SHARED ?= $(wildcard $(abspath ../shared))
 
-.PHONY: demo test setup clean
+.PHONY: demo test fuzz setup clean
 
 demo: $(VENV)/.demo
 	$(BIN)/captioning demo
 
 test: $(VENV)/.dev
 	$(BIN)/python scripts/check.py
+
+# Some 14,000 inputs that no one would write; `make test` tries a few hundred.
+fuzz: $(VENV)/.dev
+	FUZZ_EXAMPLES=320 $(BIN)/python -m pytest -q -n 2 tests/fuzz
 
 setup: $(VENV)/.dev
 
