@@ -3,6 +3,9 @@
 import pytest
 
 from tests.cases.making import board, write_captioner
+from tests.cli.conftest import drawn
+
+__all__ = ["drawn"]
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,10 @@
-"""Cases H20 to H23: the last batch, the empty caption, the second worker and other start methods change nothing."""
+"""Cases H21 to H23: the last batch, the empty caption and the second worker change nothing (H20: `tests/features`)."""
 
-import pickle
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader
 
 from captioning.data.dataset import CaptionDataset, make_loader
 from captioning.data.formats import read_captions
@@ -15,49 +13,9 @@ from captioning.data.sampler import EvaluationSampler, TrainingSampler
 from captioning.data.sources import StoredFeatures
 from captioning.evaluation import predict
 from captioning.features.image_features import ImageFeatures
-from captioning.features.store import FeatureStore, StoreKey
-from captioning.features.store_writer import write_store
 from captioning.training.objectives import CrossEntropy
 from tests.cases.making import given, write_rows
 from tests.training.small_run import fit, make
-
-ROWS = 500
-KEY = StoreKey("rows", "none", "layer", {"size": 1}, dtype="float32")
-
-
-@pytest.fixture(scope="module")
-def numbered(tmp_path_factory):
-    """A store whose row i holds the number i."""
-    folder = tmp_path_factory.mktemp("store")
-    ids = [f"{number:03d}" for number in range(ROWS)]
-
-    def produce(wanted):
-        values = torch.tensor([[[float(image_id)] * 3] * 2 for image_id in wanted])
-        yield wanted, [ImageFeatures(values, 1, 2)]
-
-    write_store(folder, KEY, ids, produce, shard_size=97)
-    return folder, ids
-
-
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")
-@pytest.mark.parametrize(("method", "workers"), [(None, 0), ("fork", 2), ("fork", 4), ("spawn", 2)])
-def test_H20_every_worker_reads_its_own_rows(numbered, method, workers):
-    folder, ids = numbered
-    store = FeatureStore.open(folder)
-    pickle.loads(pickle.dumps(store))
-    store.read(ids[:7])
-    assert torch.equal(pickle.loads(pickle.dumps(store)).read(["123"]).regions, torch.full((1, 2, 3), 123.0))
-    loader = DataLoader(
-        ids,
-        batch_size=31,
-        num_workers=workers,
-        multiprocessing_context=method,
-        collate_fn=store.read,
-        persistent_workers=workers > 0,
-    )
-    expected = torch.arange(float(ROWS))[:, None, None].expand(ROWS, 2, 3)
-    for _ in range(2):
-        assert torch.equal(torch.cat([batch.regions for batch in loader]), expected)
 
 
 class DrawsOnly:

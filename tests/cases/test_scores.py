@@ -1,7 +1,8 @@
-"""Cases H41 to H47: a score is right, belongs to its image, and can be computed wherever the program runs."""
+"""Cases H41 to H47 and H61: a score is right, belongs to its image, keeps its cell, and can be computed anywhere."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,8 +12,9 @@ import pytest
 
 import captioning
 from captioning.errors import DataError
-from captioning.metrics import DEFAULT, score
+from captioning.metrics import DEFAULT, Scores, score
 from captioning.metrics.cider import DocumentFrequencies
+from captioning.metrics.table import markdown_table, score_table
 from tests.cli.conftest import call
 from tests.training.small_run import fit, make
 
@@ -140,3 +142,34 @@ def test_H47_blanks_in_paths_and_a_package_that_cannot_be_written(files, tmp_pat
     assert_scores(here / "out put")
     assert sorted(package.rglob("*")) == before
     assert sorted(path.name for path in here.iterdir()) == ["out put"]
+
+
+NAMES = ["soft|a", "lr=0.1|b", "a name\nin two lines", "back\\slash | and `code`"]
+
+
+def test_H61_a_bar_in_a_name_keeps_its_cell():
+    runs = {name: Scores({"BLEU-4": 0.125 * (1 + n), "CIDEr-D": 1.5 * n}) for n, name in enumerate(NAMES)}
+    lines = list(score_table(runs).split("\n\n")[0].splitlines())
+    cells = [_cells(line) for line in lines]
+    assert {len(row) for row in cells} == {3}
+    for row, (name, scores) in zip(cells[2:], runs.items(), strict=True):
+        assert _unescaped(row[0]) == name
+        assert float(row[1]) == pytest.approx(100 * scores.corpus["BLEU-4"], abs=5e-3)
+        assert float(row[2]) == pytest.approx(scores.corpus["CIDEr-D"], abs=5e-5)
+    assert markdown_table([["a|b"], ["c"]]).splitlines()[0].startswith("| a\\|b |")
+
+
+def _cells(line):
+    """The cells of a Markdown row: a bar that is not escaped parts them."""
+    cells, escaped = [""], False
+    for letter in line:
+        if letter == "|" and not escaped:
+            cells.append("")
+        else:
+            cells[-1] += letter
+        escaped = letter == "\\" and not escaped
+    return [cell.strip() for cell in cells[1:-1]]
+
+
+def _unescaped(cell):
+    return re.sub(r"\\(.)", r"\1", cell.replace("<br>", "\n"))
