@@ -25,13 +25,14 @@ def parser() -> OneLineParser:
     made.add_argument("model", nargs="?", help="A captioner: a run's folder, a model folder or a .ckpt file.")
     made.add_argument("--predictions", metavar="FILE", help="COCO results JSON to score instead of a model.")
     made.add_argument("--captions", required=True, metavar="FILE", help="The file of the reference captions.")
-    made.add_argument("--format", default="auto", help="Of that file: auto, flickr8k, karpathy, coco or table.")
+    made.add_argument("--format", default="auto", help="Of that file: auto, flickr8k, karpathy, coco, table, ...")
     made.add_argument("--images", metavar="DIR", help="The pictures' folder. Default: beside the caption file.")
     made.add_argument("--splits", type=dict[str, str], default={}, help="flickr8k: {val: list file, ...}.")
     made.add_argument("--split", help="train, val, test or all. Default: val; of captions in a file, theirs.")
     made.add_argument("--beam_size", type=int, help="Default: the model's setting.")
     made.add_argument("--test_time_rule", choices=RULES, help="What is shown of the regions. Default: the model's.")
     made.add_argument("--ranking", choices=RANKINGS, help="Default: the model's setting.")
+    made.add_argument("--on_bad_image", choices=("error", "skip"), default="error", help="skip: score the others.")
     made.add_argument("--feature_cache", default="runs/features", help="Where features are kept for the next time.")
     made.add_argument("--output", metavar="DIR", help="Write predictions.json and scores.json here.")
     made.add_argument("--device", default="cpu", help="cpu, cuda, mps, ...")
@@ -49,7 +50,8 @@ def run(arguments: Sequence[str]) -> int:
     from captioning.run.data import RunData, open_data
     from captioning.run.folder import PREDICTIONS, SCORES
 
-    data = open_data(_data_config(options), seed=0, check_files=options.predictions is None)
+    config, files = _data_config(options), options.predictions is None
+    data = open_data(config, seed=0, check_files=files, progress=report("check pictures"))
     given = None if options.predictions is None else read_predictions(Path(options.predictions))
     name = options.split or ("val" if given is None else _split_of(given, data.captions))
     split = RunData(data.captions.split(name))
@@ -58,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
     else:
         predictions, details = given, {"captions": options.predictions}
     scores = score_predictions(predictions, split.captions)
-    details |= {"split": name, "images": len(predictions)}
+    details |= {"split": name, "images": len(predictions), "images_skipped": len(data.skipped)}
     print(score_table({options.model or options.predictions: scores}))
     print("\n" + ", ".join(f"{name} {value}" for name, value in details.items()))
     if options.output is not None:
@@ -77,6 +79,7 @@ def _data_config(options: Any) -> "DataConfig":
         captions=options.captions,
         images=options.images,
         splits=options.splits,
+        on_bad_image=options.on_bad_image,
         feature_cache=options.feature_cache,
     )
 

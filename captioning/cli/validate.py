@@ -86,7 +86,7 @@ def _fix(report: "Report", folder: Path) -> None:
 def _text(report: "Report") -> str:
     from captioning.metrics.table import markdown_table
 
-    heading = ["split", "images", "captions", "a picture", "words: least", "mean", "most", "known words"]
+    heading = ["split", "images", "captions", "a picture", "fewest words", "mean", "most", "known words"]
     rows = [heading, *(_row(split, facts) for split, facts in report.splits.items())]
     lines = [markdown_table(rows)]
     if report.public_set is not None:
