@@ -32,7 +32,8 @@ def read_table(
 ) -> CaptionSet:
     """Read a table of image, caption[, split]; other named columns are ignored.
 
-    A header is known by its names; without one the columns come in that order. Fields with commas, quotes or
+    Columns are parted by tabs, commas, or under a header semicolons. A header is known by its names; without one the
+    columns come in that order. Fields with commas, quotes or
     line breaks are quoted by the rules of CSV. A line of JSONL may hold a list of captions. Every caption is
     text: null, NA and 007 stay what they are. Pictures without a split get one by the hash of their id.
     """
@@ -62,8 +63,7 @@ def _read_delimited_rows(text: str, path: Path) -> Iterator[Row]:
 
 def _split_fields(text: str, path: Path) -> list[tuple[int, list[str]]]:
     """(line, fields) of each row that is not blank."""
-    first = text.lstrip().split("\n", 1)[0]
-    reader = csv.reader(io.StringIO(text), delimiter="\t" if "\t" in first else ",", strict=True)
+    reader = csv.reader(io.StringIO(text), delimiter=_delimiter(text.lstrip().split("\n", 1)[0]), strict=True)
     rows, line = [], 1
     try:
         for fields in reader:
@@ -73,6 +73,13 @@ def _split_fields(text: str, path: Path) -> list[tuple[int, list[str]]]:
     except csv.Error as error:
         raise DataError(f"{path}, line {line}: expected a row by the rules of CSV, got one with {error}") from None
     return rows
+
+
+def _delimiter(first: str) -> str:
+    """A tab; or the semicolon that spreadsheets of some countries write, where it parts a known header; or a comma."""
+    if "\t" in first:
+        return "\t"
+    return ";" if _find_columns(first.replace('"', "").split(";")) else ","
 
 
 def _find_columns(header: Sequence[str]) -> dict[str, int]:

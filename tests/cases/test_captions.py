@@ -60,6 +60,9 @@ def test_H08_commas_and_quotes_stay_in_their_caption(folder):
     table = 'image,caption\na.jpg,"A red, green board"\na.jpg,"A sign that says ""STOP"", in red"\nb.png,Two dogs\n'
     rows = [("a.jpg", "A red, green board"), ("a.jpg", 'A sign that says "STOP", in red'), ("b.png", "Two dogs")]
     assert records(write(folder, "quoted.csv", table)) == rows
+    semicolons = '"image";"caption"\na.jpg;"A red; green board"\nb.png;Two dogs, running\n'
+    rows = [("a.jpg", "A red; green board"), ("b.png", "Two dogs, running")]
+    assert records(write(folder, "semicolons.csv", semicolons)) == rows
     flickr = "image,caption\na.jpg,A boy , a girl , and a dog .\nb.png,A tall , thin man .\n"
     rows = [("a.jpg", "A boy , a girl , and a dog ."), ("b.png", "A tall , thin man .")]
     assert records(write(folder, "flickr.txt", flickr)) == rows
