@@ -102,7 +102,7 @@ def read_predictions(path: Path) -> dict[str, str]:
     """The inverse of `write_predictions`; ids as text. Raises DataError."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: expected COCO results JSON ({error})") from error
     if not isinstance(rows, list):
         raise DataError(f"{path}: expected a list of image_id and caption, got a {type(rows).__name__}")

@@ -96,6 +96,8 @@ def _stream(source: str | Path | bytes, name: str) -> BinaryIO:
         raise ImageError(f"{name}: a folder, not a picture; name the files in it") from error
     except OSError as error:
         raise ImageError(f"{name}: can't be opened ({error.strerror}); check its permissions") from error
+    except ValueError as error:  # a name with a zero byte in it
+        raise ImageError(f"{name!r}: no file can have this name ({error})") from error
 
 
 def _identified(stream: BinaryIO, name: str) -> Image.Image:

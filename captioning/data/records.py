@@ -18,6 +18,7 @@ from captioning.data.faults import (
     UNKNOWN_SPLIT,
     Fault,
 )
+from captioning.data.files import is_file
 from captioning.data.images import load_image, read_bytes
 from captioning.data.splits import SPLITS, UNCAPTIONED
 from captioning.errors import DataError
@@ -121,7 +122,7 @@ def clean(
     found = [replace(image, captions=tuple(_normalize(caption) for caption in image.captions)) for image in images]
     _refuse_repeated_ids(found)
     known = [image for image in found if image.split in SPLITS]
-    present = [image for image in known if not check_files or image.content is not None or image.path.is_file()]
+    present = [image for image in known if not check_files or image.content is not None or is_file(image.path)]
     records = tuple(_with_words(image) for image in present)
     if faults is not None:
         faults += [*_faults_of_pictures(found, present), *_faults_of_captions(present, records)]

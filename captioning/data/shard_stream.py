@@ -22,7 +22,7 @@ from captioning.data.inspection import PictureFacts, inspect_picture
 from captioning.data.records import CaptionedImage, CaptionSet, clean
 from captioning.data.sampler import BatchRequest
 from captioning.data.splits import FRACTIONS, split_by_hash
-from captioning.data.webdataset import find_shards, fingerprint, read_samples, split_of_shard
+from captioning.data.webdataset import find_shards, fingerprint, read_samples, split_of_shard, unique_ids
 from captioning.errors import DataError
 
 SCAN = "scan.json"
@@ -35,8 +35,8 @@ class ScannedShards:
 
     captions: CaptionSet
     """All splits. Pictures to train on have no place of their own: they come with the stream."""
-    keys: Mapping[str, tuple[str, ...]]
-    """Shard -> the keys of its training pictures, in order; shards without any are left out."""
+    keys: Mapping[str, Mapping[str, str]]
+    """Shard -> key -> id of its training pictures, in order; shards without any are left out."""
     skipped: tuple[PictureFacts, ...] = ()
     """The pictures that can't be read, where these were looked for."""
 
@@ -70,16 +70,19 @@ def scan_shards(
 
 
 def _scanned(found: Mapping[str, list[dict[str, Any]]], folder: Path) -> ScannedShards:
+    ids = unique_ids({shard: [row["key"] for row in rows] for shard, rows in found.items()})
     records, skipped = [], []
-    for row in (row for rows in found.values() for row in rows):
-        record = CaptionedImage(row["key"], folder / row["file"], tuple(row["captions"]), row["split"])
-        if row["fault"] is None:
-            records.append(record)
-        else:
-            skipped.append(PictureFacts(record, row["fault"]))
+    for shard, rows in found.items():
+        for row, image_id in zip(rows, ids[shard], strict=True):
+            record = CaptionedImage(image_id, folder / row["file"], tuple(row["captions"]), row["split"])
+            if row["fault"] is None:
+                records.append(record)
+            else:
+                skipped.append(PictureFacts(record, row["fault"]))
     captions = clean(records, check_files=False)
     used = {record.image_id for record in captions.records if record.split == "train"}
-    keys = {shard: tuple(row["key"] for row in rows if row["key"] in used) for shard, rows in found.items()}
+    pairs = {shard: zip((row["key"] for row in rows), ids[shard], strict=True) for shard, rows in found.items()}
+    keys = {shard: {key: image_id for key, image_id in own if image_id in used} for shard, own in pairs.items()}
     return ScannedShards(captions, {shard: own for shard, own in keys.items() if own}, tuple(skipped))
 
 
@@ -87,7 +90,7 @@ def _scan(shard: str, folder: Path, fractions: Mapping[str, float], skip_bad: bo
     stated = split_of_shard(shard)
     for sample in read_samples(shard, with_pictures=True):
         split = stated or split_by_hash(sample.key, fractions)
-        file = sha256(sample.key.encode()).hexdigest()[:24] + Path(sample.picture).suffix
+        file = sha256(f"{shard}\n{sample.key}".encode()).hexdigest()[:24] + Path(sample.picture).suffix
         if split != "train":
             (folder / file).write_bytes(sample.content)
         content = partial(bytes, sample.content)
@@ -151,24 +154,27 @@ class ShardStream(IterableDataset[CaptionBatch]):
     def __iter__(self) -> Iterator[CaptionBatch]:
         worker = get_worker_info()
         number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        first, last = (len(self) * each // workers for each in (number, number + 1))
-        seen = len(range(number, self._seen.get(self.epoch, 0), workers))  # the loader takes turns among workers
-        pictures = self._shuffled(self._bounds[first], self._bounds[last], number)
+        seen = self._seen.get(self.epoch, 0)
+        # The loader takes turns among workers from the first on, so that one takes the stretch that is next in turn.
+        turn = (number + seen) % workers
+        steps = [len(range(each, len(self), workers)) for each in range(workers)]
+        first, last = sum(steps[:turn]), sum(steps[: turn + 1])
+        pictures = self._shuffled(self._bounds[first], self._bounds[last])
         for step in range(first, last):
             batch = list(islice(pictures, self._bounds[step + 1] - self._bounds[step]))
-            if step - first >= seen:
+            if step - first >= len(range(turn, seen, workers)):
                 yield self._batch(batch)
 
     def _batch(self, pictures: Sequence[tuple[str, bytes]]) -> CaptionBatch:
-        places = tuple(self._places[key] for key, _ in pictures)
+        places = tuple(self._places[image_id] for image_id, _ in pictures)
         records = [
             replace(self.dataset.captions.records[place], content=partial(bytes, content))
             for place, (_, content) in zip(places, pictures, strict=True)
         ]
         return self.dataset.batch(BatchRequest(places, self.epoch), records)
 
-    def _shuffled(self, start: int, stop: int, worker: int) -> Iterator[tuple[str, bytes]]:
-        generator = np.random.default_rng((self.seed, self.epoch, start, worker))
+    def _shuffled(self, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
+        generator = np.random.default_rng((self.seed, self.epoch, start))
         waiting: list[tuple[str, bytes]] = []
         for picture in self._stretch(start, stop):
             waiting.append(picture)
@@ -178,17 +184,17 @@ class ShardStream(IterableDataset[CaptionBatch]):
         yield from waiting
 
     def _stretch(self, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
-        """(key, bytes) of the pictures from place `start` to `stop` in the row of this epoch's shards."""
+        """(id, bytes) of the pictures from place `start` to `stop` in the row of this epoch's shards."""
         names = list(self.shards.keys)
         place = 0
         for shard in np.random.default_rng((self.seed, self.epoch)).permutation(len(names)):
-            keys = self.shards.keys[names[shard]]
-            wanted = set(keys[max(0, start - place) : max(0, stop - place)])
-            place += len(keys)
+            ids = self.shards.keys[names[shard]]
+            wanted = set(list(ids)[max(0, start - place) : max(0, stop - place)])
+            place += len(ids)
             for sample in read_samples(names[shard], with_pictures=True) if wanted else ():
                 if sample.key in wanted:
                     wanted.remove(sample.key)
-                    yield sample.key, sample.content
+                    yield ids[sample.key], sample.content
                 if not wanted:
                     break
             if wanted:

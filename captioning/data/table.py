@@ -100,6 +100,8 @@ def _read_json_rows(text: str, path: Path) -> Iterator[Row]:
             values = json.loads(line)
         except json.JSONDecodeError as error:
             raise DataError(f"{where}: expected one JSON object a line, got {error.msg}") from None
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{where}: expected one JSON object a line, got more than can be read ({error})") from None
         yield _read_json_row(values, number, where)
 
 

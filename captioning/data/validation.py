@@ -14,6 +14,7 @@ from captioning.data.faults import (
     TWO_SPLITS,
     Fault,
 )
+from captioning.data.files import is_file
 from captioning.data.inspection import PictureFacts, inspect_pictures
 from captioning.data.known_sets import compare_sizes, recognize_set
 from captioning.data.records import CaptionedImage, CaptionSet
@@ -116,7 +117,7 @@ def validate(
 def _faults_of_picture(facts: PictureFacts) -> Iterator[Fault]:
     name, (width, height) = facts.image.image_id, facts.size
     if facts.fault is not None:
-        there = facts.image.content is not None or facts.image.path.is_file()
+        there = facts.image.content is not None or is_file(facts.image.path)
         yield Fault(BROKEN if there else MISSING, name, facts.fault)
     elif facts.one_color:
         yield Fault(ODD_PICTURE, name, f"{facts.image.path}: one colour throughout, {width} x {height}")

@@ -4,6 +4,7 @@ import json
 import re
 import tarfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -117,13 +118,23 @@ def read_webdataset(
     streamed = [shard for shard in shards if is_streamed(shard)]
     if streamed:
         raise DataError(f"{streamed[0]}: can only be read from end to end; set --data.stream true, or fetch the shards")
+    found = {shard: list(read_samples(shard)) for shard in shards}
+    ids = unique_ids({shard: [sample.key for sample in samples] for shard, samples in found.items()})
     records = []
-    for shard in shards:
-        for sample in read_samples(shard):
+    for shard, samples in found.items():
+        for sample, image_id in zip(samples, ids[shard], strict=True):
             split = split_of_shard(shard) or split_by_hash(sample.key, fractions)
             member = ShardMember(shard, sample.offset, sample.size)
-            records.append(CaptionedImage(sample.key, Path(shard) / sample.picture, sample.captions, split, member))
+            records.append(CaptionedImage(image_id, Path(shard) / sample.picture, sample.captions, split, member))
     return clean(records, check_files=check_files, faults=faults)
+
+
+def unique_ids(keys: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Shard -> the id of each of its samples: the key, after the shard's name where several shards hold it."""
+    times = Counter(key for own in keys.values() for key in own)
+    return {
+        shard: [key if times[key] == 1 else f"{Path(shard).stem}/{key}" for key in own] for shard, own in keys.items()
+    }
 
 
 def split_of_shard(shard: str) -> str:
@@ -195,8 +206,8 @@ def decode_captions(content: bytes, suffix: str, name: str) -> tuple[str, ...]:
         if suffix == ".txt":
             return tuple(line for line in text.splitlines() if line.strip())
         values = json.loads(text)
-    except ValueError as error:
-        raise DataError(f"{name}: expected UTF-8 captions ({error})") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{name}: expected captions in UTF-8 or JSON ({error})") from error
     if not isinstance(values, dict):
         raise DataError(f"{name}: expected an object with a caption, got {str(values)[:60]}")
     found = next((values[column] for column in COLUMN_NAMES["caption"] if column in values), None)

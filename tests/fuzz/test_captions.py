@@ -18,6 +18,7 @@ FILE_FORMATS = [name for name in FORMATS if name not in ("folder", "huggingface"
 PIECES = [
     *("a.jpg", "b c.png", "image", "caption", "split", "train", "val", "#0", "\t", ",", "\n", "\r\n", '"', "'", "\\"),
     *("\ufeff", "\x00", " ", "a red board", "é", "e\u0301", "狗", "👨‍👩‍👧", "{", "}", "[", "]", ":", "null", "1e999"),
+    *("word " * 80, "x" * 300, "[" * 3000, '{"image":' * 2000, "7" * 5000),
     *('{"image": "a.jpg", "caption": "x"}', '{"images": [', '"sentences": [{"raw": "x"}]', '"annotations": [', "../"),
 ]
 GOOD = {
