@@ -13,9 +13,9 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev
 	$(BIN)/python scripts/check.py
 
-# Some 14,000 inputs that no one would write; `make test` tries a few hundred.
+# Some 12,000 inputs that no one would write; `make test` tries a few hundred.
 fuzz: $(VENV)/.dev
-	FUZZ_EXAMPLES=320 $(BIN)/python -m pytest -q -n 2 tests/fuzz
+	FUZZ_EXAMPLES=640 $(BIN)/python -m pytest -q -n 2 tests/fuzz
 
 setup: $(VENV)/.dev
 
