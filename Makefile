@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The real data that some tests read, where a folder `shared` lies beside the project's.
 export CAPTIONING_SHARED ?= $(wildcard $(abspath ../shared))
 
-.PHONY: demo test soak setup clean
+.PHONY: demo test soak fuzz setup clean
 
 demo: $(VENV)/.demo
 	$(BIN)/captioning demo
@@ -15,6 +15,10 @@ test: $(VENV)/.dev
 
 soak: $(VENV)/.dev
 	$(BIN)/python -m scripts.soak --kills 10
+
+# Some 12,000 inputs that no one would write; `make test` tries a few hundred.
+fuzz: $(VENV)/.dev
+	FUZZ_EXAMPLES=640 $(BIN)/python -m pytest -q -n 2 tests/fuzz
 
 setup: $(VENV)/.dev
 

@@ -23,6 +23,7 @@ from captioning.encoders.grid import GridEncoder
 from captioning.encoders.make import make_encoder, rebuild_encoder
 from captioning.encoders.small import CellEncoder
 from captioning.errors import CheckpointError, ConfigError
+from captioning.text.tokenizers import tokenizer_from
 from captioning.text.vocabulary import Vocabulary
 from captioning.training.hard_attention import HardAttention
 from captioning.training.objectives import CrossEntropy
@@ -104,6 +105,7 @@ def describe_captioner(captioner: Captioner, model: ModelConfig) -> dict[str, An
         "model": asdict(model),
         "encoder": captioner.encoder.to_dict(),
         "vocabulary": captioner.vocabulary.to_list(),
+        "tokenizer": captioner.vocabulary.tokenizer.to_dict(),
         "search": asdict(captioner.default_search),
         "fingerprints": {
             "vocabulary": captioner.vocabulary.fingerprint(),
@@ -121,7 +123,7 @@ def _frozen_fingerprint(encoder: Encoder) -> str | None:
 def rebuild_captioner(description: Mapping[str, Any]) -> Captioner:
     """The captioner that `describe_captioner` told of, waiting for its weights."""
     model = _model_from(description["model"])
-    vocabulary = Vocabulary.from_list(description["vocabulary"])
+    vocabulary = Vocabulary.from_list(description["vocabulary"], tokenizer_from(description.get("tokenizer")))
     cells = model.encoder.name == CELLS
     encoder: Encoder = CellEncoder(**description["encoder"]) if cells else rebuild_encoder(description["encoder"])
     decoder = build_decoder(model, region_width=encoder.width, vocabulary_size=len(vocabulary))

@@ -112,26 +112,39 @@ class ModelConfig:
 class DataConfig:
     """Which pictures and captions, and how they come in batches."""
 
-    format: Literal["auto", "flickr8k", "karpathy", "table", "drawn"] = "auto"
-    """The captions' format; auto looks at the file; drawn needs no file."""
+    format: Literal["auto", "flickr8k", "karpathy", "coco", "table", "folder", "huggingface", "webdataset", "drawn"] = (
+        "auto"
+    )
+    """The captions' format (docs/data.md); auto looks at what is there; drawn needs no file."""
     captions: str | None = None
-    """The captions' file."""
+    """The captions' file; a folder of pictures with texts beside them; a data set's folder; or shards, such as
+    train-{000..099}.tar."""
+    stream: bool = False
+    """webdataset: read the training shards from end to end in every epoch, for sets larger than the disk; a first pass
+    reads the captions and puts the pictures of val and test into `feature_cache`. Needs features: none."""
     images: str | None = None
     """The pictures' folder; null: beside the captions' file."""
     splits: Mapping[str, str] = field(default_factory=dict)
     """flickr8k: split -> its list of pictures, such as {train: ..., val: ...}; relative to the captions' folder."""
     restval_joins_train: bool = True
     """karpathy: whether the images marked restval are trained on, as is usual."""
+    on_bad_image: Literal["error", "skip"] = "error"
+    """error: the first picture that can't be read ends the run; skip: all are read once before training, and those that
+    are broken, cut off or no pictures are left out, counted, and named in the run's skipped_images.tsv."""
     features: str = "auto"
     """auto (a store in `feature_cache`, made the first time), none (the CNN runs at every step), or a folder."""
     feature_cache: str = "runs/features"
     """Where `auto` keeps its stores, one a kind of encoder and caption file."""
     mirror: bool = False
     """Train on mirror images too; they double the time to make the store and make "left" and "right" untrue."""
+    tokenizer: Literal["word", "character", "subword"] = "word"
+    """What a word is: a word in lower case, a character (for languages without spaces), or a piece that is learned from
+    the training captions (needs the extra subwords); the last two keep case and punctuation."""
     minimum_count: int = 5
-    """A word that the training captions hold less often is read as the unknown word."""
+    """A word that the training captions hold less often is read as the unknown word; subword: a pair of pieces that
+    they hold less often is not joined."""
     maximum_words: int | None = None
-    """Keep at most this many words, the most frequent; null: all."""
+    """Keep at most this many words, the most frequent; null: all, or 4,000 pieces of subword."""
     batch_size: int = 32
     """Images in a step of one process; all of an image's captions come with it."""
     captions_per_image: int | None = None

@@ -6,6 +6,12 @@ from pathlib import Path
 class CaptioningError(Exception):
     """Base of every error that is the input's fault, not the program's: the commands print it without a traceback."""
 
+    def __str__(self) -> str:
+        """The message alone, also where it comes out of a loader's worker, which puts its traceback around it."""
+        text = super().__str__()
+        _, own_name, message = text.rpartition(f"{type(self).__module__}.{type(self).__qualname__}: ")
+        return message.strip() if own_name and text.startswith("Caught ") else text
+
 
 class ConfigError(CaptioningError):
     """A setting is unknown, out of range or contradicts another one."""

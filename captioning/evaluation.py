@@ -20,7 +20,6 @@ from captioning.errors import DataError
 from captioning.metrics import DEFAULT, Scores, score
 from captioning.metrics.attention import Pointing, pointing
 from captioning.metrics.results import captions_by_image
-from captioning.text.tokenize import join
 
 REPORTED = (*DEFAULT, "BLEU-1-no-penalty", "BLEU-2-no-penalty", "BLEU-3-no-penalty", "BLEU-4-no-penalty")
 
@@ -54,7 +53,7 @@ def predict(
         for image_id, (best, *_) in zip(
             batch.image_ids, captioner.search(features, search or captioner.default_search), strict=True
         ):
-            said[image_id] = join(captioner.vocabulary.decode(best.words))
+            said[image_id] = captioner.vocabulary.join(captioner.vocabulary.decode(best.words))
             unfinished += not best.finished
         if progress is not None:
             progress(len(said), len(dataset))
@@ -104,7 +103,7 @@ def read_predictions(path: Path) -> dict[str, str]:
     """The inverse of `write_predictions`; ids as text. Raises DataError."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: expected COCO results JSON ({error})") from error
     if not isinstance(rows, list):
         raise DataError(f"{path}: expected a list of image_id and caption, got a {type(rows).__name__}")

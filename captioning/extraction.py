@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from captioning.captioner import evaluation_mode
-from captioning.data.images import load_image
 from captioning.data.records import CaptionedImage
 from captioning.data.transforms import ImageTransform
 from captioning.encoders.grid import GridEncoder
@@ -69,31 +68,31 @@ def extract_features(
 
     Raises ImageError for a picture that can't be read; what was encoded before it stays.
     """
-    paths = {image.image_id: image.path for image in images}
+    by_id = {image.image_id: image for image in images}
     key = store_key(encoder, mirror=mirror, dtype=dtype)
     home = next(encoder.parameters()).device
     try:
-        produce = partial(_encode, encoder.to(device), paths, mirror)
-        return write_store(folder, key, list(paths), produce, wait=wait, progress=progress)
+        produce = partial(_encode, encoder.to(device), by_id, mirror)
+        return write_store(folder, key, list(by_id), produce, wait=wait, progress=progress)
     finally:
         encoder.to(home)
 
 
 def _encode(
-    encoder: GridEncoder, paths: dict[str, Path], mirror: bool, image_ids: Sequence[str]
+    encoder: GridEncoder, images: dict[str, CaptionedImage], mirror: bool, image_ids: Sequence[str]
 ) -> Iterator[tuple[Sequence[str], Sequence[ImageFeatures]]]:
     device = next(encoder.parameters()).device
     batch_size = CPU_BATCH if device.type == "cpu" else DEVICE_BATCH
     with ThreadPoolExecutor(LOADING_THREADS) as pool:
         load = partial(_pixels, ImageTransform(encoder.preprocessing))
         chunks = [image_ids[start : start + batch_size] for start in range(0, len(image_ids), batch_size)]
-        ahead = [pool.submit(load, paths[image_id]) for image_id in chunks[0]]
+        ahead = [pool.submit(load, images[image_id]) for image_id in chunks[0]]
         for chunk, following in zip(chunks, [*chunks[1:], []], strict=True):
-            waiting, ahead = ahead, [pool.submit(load, paths[image_id]) for image_id in following]
+            waiting, ahead = ahead, [pool.submit(load, images[image_id]) for image_id in following]
             pixels = torch.stack([future.result() for future in waiting]).to(device)
             with torch.inference_mode(), evaluation_mode(encoder):
                 yield chunk, [encoder.frozen_part(view) for view in ([pixels, pixels.flip(-1)] if mirror else [pixels])]
 
 
-def _pixels(transform: ImageTransform, path: Path) -> Tensor:
-    return transform(load_image(path))[0]
+def _pixels(transform: ImageTransform, image: CaptionedImage) -> Tensor:
+    return transform(image.load())[0]

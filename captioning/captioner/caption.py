@@ -10,7 +10,6 @@ from captioning.decoders.decoder import HEADS
 from captioning.decoding.trace import WEIGHTS
 from captioning.features.geometry import Placement
 from captioning.features.image_features import ImageFeatures
-from captioning.text.tokenize import join
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +35,7 @@ class Caption:
     """A caption and where the model looked for each of its words."""
 
     text: str
-    """The words, as one prints them."""
+    """The words, as one prints them; of a caption that was handed in, the caption itself."""
     words: tuple[str, ...]
     """T words."""
     log_probabilities: tuple[float, ...]
@@ -65,6 +64,7 @@ class Caption:
 class Said:
     """The words of a caption and their numbers, before it is known where the model looked."""
 
+    text: str
     words: tuple[str, ...]
     log_probabilities: tuple[float, ...]
     score: float
@@ -83,7 +83,7 @@ class Said:
 
     def _with(self, view: View, details: Mapping[str, np.ndarray], members: tuple[View, ...]) -> Caption:
         return Caption(
-            text=join(self.words),
+            text=self.text,
             words=self.words,
             log_probabilities=self.log_probabilities,
             maps=view.maps,

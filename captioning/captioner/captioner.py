@@ -93,13 +93,12 @@ class Captioner(nn.Module, PictureCaptioner):
             for hypotheses, placement in zip(self.search(features, search), placements, strict=True)
         ]
 
-    def score_batch(
-        self, batch: Sequence[Prepared], captions: Sequence[Sequence[str]], search: Search
-    ) -> list[Caption]:
+    def score_batch(self, batch: Sequence[Prepared], captions: Sequence[str], search: Search) -> list[Caption]:
         """As for all."""
         pixels, placements = batch[0]
+        cut = [self.vocabulary.tokenize(caption) for caption in captions]
         ids = [str(number) for number in range(len(captions))]
-        given = collate(ids, pixels, [[self.vocabulary.encode(words)] for words in captions]).to(self.device)
+        given = collate(ids, pixels, [[self.vocabulary.encode(words)] for words in cut]).to(self.device)
         with torch.no_grad(), evaluation_mode(self), self.looking(search):
             features = self.features(given)
             reading = self.decoder(features, given.inputs, given.is_word)
@@ -111,10 +110,10 @@ class Captioner(nn.Module, PictureCaptioner):
             for name, values in {WEIGHTS: reading.weights, **reading.details}.items()
         }
         scored = []
-        for image, words in enumerate(captions):
+        for image, words in enumerate(cut):
             of_words = tuple(by_caption[image, : len(words) + 1].tolist())
             own = {name: values[image, : len(words)] for name, values in reported.items()}
-            said = Said(tuple(words), of_words, score=sum(of_words), finished=True)
+            said = Said(captions[image], tuple(words), of_words, score=sum(of_words), finished=True)
             scored.append(said.seen(view_of(own, features, placements[image])))
         return scored
 
@@ -122,7 +121,7 @@ class Captioner(nn.Module, PictureCaptioner):
 def in_words(hypothesis: Hypothesis, vocabulary: Vocabulary) -> Said:
     """A search's result without where the model looked."""
     words = tuple(vocabulary.decode(hypothesis.words))
-    return Said(words, hypothesis.log_probabilities, hypothesis.score, hypothesis.finished)
+    return Said(vocabulary.join(words), words, hypothesis.log_probabilities, hypothesis.score, hypothesis.finished)
 
 
 @contextmanager

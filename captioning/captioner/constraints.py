@@ -5,7 +5,6 @@ from difflib import get_close_matches
 from captioning.decoding.constraints import Constraints
 from captioning.decoding.search import Search
 from captioning.errors import ConfigError
-from captioning.text.tokenize import tokenize
 from captioning.text.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
 
 FORBIDDEN = (PAD, START, UNKNOWN)
@@ -32,11 +31,11 @@ def constraints_of(search: Search, vocabulary: Vocabulary) -> Constraints:
 
 
 def _known(text: str, vocabulary: Vocabulary) -> tuple[int, ...]:
-    return tuple(vocabulary[word] for word in tokenize(text) if word in vocabulary)
+    return tuple(vocabulary[word] for word in vocabulary.tokenize(text) if word in vocabulary)
 
 
 def _sayable(name: str, text: str, vocabulary: Vocabulary) -> tuple[int, ...]:
-    words = tokenize(text)
+    words = vocabulary.tokenize(text)
     for word in words:
         if word not in vocabulary:
             near = get_close_matches(word, vocabulary.words, n=3)

@@ -93,9 +93,7 @@ class Ensemble(PictureCaptioner):
             for hypotheses, *placements in zip(found, *(own.placements for own in batch), strict=True)
         ]
 
-    def score_batch(
-        self, batch: Sequence[Prepared], captions: Sequence[Sequence[str]], search: Search
-    ) -> list[Caption]:
+    def score_batch(self, batch: Sequence[Prepared], captions: Sequence[str], search: Search) -> list[Caption]:
         """As for all."""
         by_member = [
             member.score_batch([own], captions, search) for member, own in zip(self.members, batch, strict=True)
@@ -119,5 +117,5 @@ def _together(readings: Sequence[Caption]) -> Caption:
     """One caption as all members read it: their probabilities averaged word by word."""
     logarithms = np.logaddexp.reduce([each.log_probabilities for each in readings], axis=0) - math.log(len(readings))
     of_words = tuple(logarithms.tolist())
-    said = Said(readings[0].words, of_words, score=sum(of_words), finished=True)
+    said = Said(readings[0].text, readings[0].words, of_words, score=sum(of_words), finished=True)
     return said.seen_by([View(each.maps, each.placement, each.details) for each in readings])

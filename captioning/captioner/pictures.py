@@ -15,7 +15,7 @@ from captioning.decoding.search import Search
 from captioning.errors import ConfigError, DataError
 from captioning.features.geometry import Placement
 from captioning.features.preprocessing import Preprocessing
-from captioning.text.tokenize import tokenize
+from captioning.text.vocabulary import Vocabulary
 
 
 class Prepared(NamedTuple):
@@ -32,6 +32,8 @@ class PictureCaptioner(ABC):
 
     default_search: Search
     """How captions are searched where a call does not say otherwise."""
+    vocabulary: Vocabulary
+    """What can be said."""
 
     def caption(
         self,
@@ -94,13 +96,12 @@ class PictureCaptioner(ABC):
         """
         if len(images) != len(captions):
             raise DataError(f"captions: expected one for each of {len(images)} images, got {len(captions)}")
-        words = [tokenize(caption) for caption in captions]
-        for caption, cut in zip(captions, words, strict=True):
-            if not cut:
+        for caption in captions:
+            if not self.vocabulary.tokenize(caption):
                 raise DataError(f"caption {caption!r}: expected at least one word, got none")
         scored: list[Caption] = []
         for batch in self._batches(images, batch_size):
-            chunk = words[len(scored) : len(scored) + len(batch[0].placements)]
+            chunk = captions[len(scored) : len(scored) + len(batch[0].placements)]
             scored += self.score_batch(batch, chunk, search or self.default_search)
         return scored
 
@@ -119,10 +120,8 @@ class PictureCaptioner(ABC):
         """The captions of each picture, best first; the batch as each model wants it."""
 
     @abstractmethod
-    def score_batch(
-        self, batch: Sequence[Prepared], captions: Sequence[Sequence[str]], search: Search
-    ) -> list[Caption]:
-        """These captions, in words."""
+    def score_batch(self, batch: Sequence[Prepared], captions: Sequence[str], search: Search) -> list[Caption]:
+        """These captions, one a picture, as each model reads them."""
 
     def _batches(self, images: Iterable[ImageSource], size: int) -> Iterator[list[Prepared]]:
         transforms = [ImageTransform(preprocessing) for preprocessing in self.preprocessings]

@@ -66,7 +66,10 @@ def run(arguments: Sequence[str]) -> int:
     failures: list[str] = []
     output = _overlay_folder(options)
     paths = find_images(
-        options.pictures, stream=sys.stdin, on_error=lambda error: _tell_failure(error, str(error), failures)
+        options.pictures,
+        stream=sys.stdin,
+        on_error=lambda error: _tell_failure(error, str(error), failures),
+        on_left_out=_tell_left_out,
     )
     captioner = _load(options)
     torch.manual_seed(options.seed)
@@ -146,6 +149,12 @@ def _readable(paths: Sequence[Path], failures: list[str]) -> Iterator[tuple[Path
             yield path, load_image(path)
         except ImageError as error:
             _tell_failure(error, str(path), failures)
+
+
+def _tell_left_out(folder: Path, files: Sequence[Path]) -> None:
+    count = "1 file that is no picture" if len(files) == 1 else f"{len(files)} files that are no pictures"
+    named = ", ".join(path.name for path in files[:3]) + (", ..." if len(files) > 3 else "")
+    print(f"captioning caption: {folder}: {count} left out: {named}", file=sys.stderr)
 
 
 def _tell_failure(error: CaptioningError, name: str, failures: list[str]) -> None:

@@ -19,7 +19,7 @@ def run(arguments: Sequence[str]) -> int:
     from captioning.extraction import extract_features, extraction_device, store_folder, store_key
     from captioning.run.data import open_data
 
-    data = open_data(config.data, seed=config.seed)
+    data = open_data(config.data, seed=config.seed, progress=report("check pictures"))
     torch.manual_seed(config.seed)  # as training does, for an encoder without weights
     encoder = build_encoder(config.model.encoder)
     if data.drawn is not None or not isinstance(encoder, GridEncoder):

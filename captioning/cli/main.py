@@ -15,6 +15,7 @@ COMMANDS = {
     "evaluate": "score a captioner, or captions in a file, against reference captions",
     "features": "run the CNN once over all pictures and store what it gives",
     "export": "write a captioner as graphs for other programs (torch.export or ONNX), with a plain loop",
+    "validate": "look at captions and pictures once: what is broken, missing, doubled or odd",
     "demo": "draw a small set, train on it, and show captions with their maps",
 }
 DONE, WRONG_CALL, INTERRUPTED = 0, 2, 130

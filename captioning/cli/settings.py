@@ -42,7 +42,12 @@ def training_parser(prog: str) -> OneLineParser:
 def parse_training_config(arguments: Sequence[str], *, prog: str) -> TrainingConfig:
     """The settings of a call. Raises ConfigError for an unknown name or a value of the wrong kind."""
     parser = training_parser(prog)
-    values = parser.instantiate(parser.parse_args(list(arguments))).as_dict()
+    try:
+        values = parser.instantiate(parser.parse_args(list(arguments))).as_dict()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"--config: expected a file in UTF-8, got other bytes at {error.start}") from error
+    except RecursionError as error:
+        raise ConfigError("--config: expected settings, got YAML that is nested too deep") from error
     values.pop("config", None)
     return TrainingConfig(**values)
 

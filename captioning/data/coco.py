@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from captioning.data.faults import Fault
 from captioning.data.files import find_picture
 from captioning.data.json_files import as_id, read_images, take
 from captioning.data.records import CaptionedImage, CaptionSet, clean
@@ -17,6 +18,7 @@ def read_coco(
     images: Path | None = None,
     fractions: Mapping[str, float] = FRACTIONS,
     check_files: bool = True,
+    faults: list[Fault] | None = None,
 ) -> CaptionSet:
     """Read `{"images": [{"id", "file_name"}], "annotations": [{"image_id", "caption"}]}`.
 
@@ -34,7 +36,7 @@ def read_coco(
         )
         for image_id, name in names.items()
     ]
-    return clean(records, check_files=check_files)
+    return clean(records, check_files=check_files, faults=faults)
 
 
 def _read_names(content: dict[str, Any], path: Path) -> dict[str, str]:

@@ -1,13 +1,14 @@
 """A caption set as whole batches, for torch's DataLoader."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
 from captioning.data.batch import CaptionBatch, collate
-from captioning.data.records import CaptionSet
+from captioning.data.records import CaptionedImage, CaptionSet
 from captioning.data.sampler import BatchRequest, EvaluationSampler, TrainingSampler
 from captioning.data.sources import Draws, Pictures
-from captioning.text.tokenize import tokenize
 from captioning.text.vocabulary import Vocabulary
 
 
@@ -33,7 +34,7 @@ class CaptionDataset(Dataset[CaptionBatch]):
         self.seed = seed
         # Arrays, not lists: every worker would in time copy the millions of integers that lists hold.
         self._encoded = [
-            [np.array(vocabulary.encode(tokenize(caption)), dtype=np.int32) for caption in record.captions]
+            [np.array(vocabulary.encode(vocabulary.tokenize(caption)), dtype=np.int32) for caption in record.captions]
             for record in captions.records
         ]
 
@@ -47,8 +48,11 @@ class CaptionDataset(Dataset[CaptionBatch]):
         return [max((len(caption) for caption in of_image), default=0) for of_image in self._encoded]
 
     def __getitem__(self, request: BatchRequest) -> CaptionBatch:
+        return self.batch(request, [self.captions.records[image] for image in request.images])
+
+    def batch(self, request: BatchRequest, records: Sequence[CaptionedImage]) -> CaptionBatch:
+        """The batch of a request; `records` say where its pictures are read."""
         draws = self._draws(request)
-        records = [self.captions.records[image] for image in request.images]
         captions = [self._encoded[image] for image in request.images]
         if draws is not None:
             captions = [self._choose(of_image, draw) for of_image, draw in zip(captions, draws, strict=True)]

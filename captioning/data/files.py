@@ -28,9 +28,17 @@ def normalize_name(name: str) -> str:
     return unicodedata.normalize("NFC", name.strip())
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is a file; False, too, for what can't be a file's name, such as a whole sentence."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def find_picture(folder: Path, name: str) -> Path:
     """The file in `folder` that `name` means, written composed, decomposed or with backslashes."""
     composed = normalize_name(name)
     spellings = (composed, name.strip(), unicodedata.normalize("NFD", composed), composed.replace("\\", "/"))
     paths = [folder / spelling for spelling in spellings]
-    return next((path for path in paths if path.is_file()), paths[0])
+    return next((path for path in paths if is_file(path)), paths[0])

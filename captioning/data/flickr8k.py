@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from captioning.data.faults import NO_CAPTIONS, NOT_LISTED, Fault
 from captioning.data.files import normalize_name, read_lines
 from captioning.data.records import CaptionSet, clean
 from captioning.data.rows import Row, gather
@@ -22,6 +23,7 @@ def read_flickr8k(
     split_lists: Mapping[str, Path] | None = None,
     fractions: Mapping[str, float] = FRACTIONS,
     check_files: bool = True,
+    faults: list[Fault] | None = None,
 ) -> CaptionSet:
     """Read `name#number<TAB>caption` lines, or `image,caption` lines that are split at their first comma.
 
@@ -31,9 +33,9 @@ def read_flickr8k(
     rows = list(_read_rows(path))
     notes: list[str] = []
     if split_lists is not None:
-        rows, notes = _take_listed(rows, read_split_lists(split_lists))
-    records = gather(rows, file=path, images=images, fractions=fractions)
-    return clean(records, notes=notes, check_files=check_files)
+        rows, notes = _take_listed(rows, read_split_lists(split_lists, faults), faults)
+    records = gather(rows, file=path, images=images, fractions=fractions, faults=faults)
+    return clean(records, notes=notes, check_files=check_files, faults=faults)
 
 
 def _read_rows(path: Path) -> Iterator[Row]:
@@ -49,13 +51,17 @@ def _read_rows(path: Path) -> Iterator[Row]:
         yield Row(number, match["image"], (match["caption"],))
 
 
-def _take_listed(rows: list[Row], splits: Mapping[str, str]) -> tuple[list[Row], list[str]]:
+def _take_listed(rows: list[Row], splits: Mapping[str, str], faults: list[Fault] | None) -> tuple[list[Row], list[str]]:
     """The rows whose picture is listed, with its split, and notes on what the two files don't share."""
     named = {normalize_name(row.image) for row in rows}
     listed = [row._replace(split=splits.get(normalize_name(row.image), "")) for row in rows]
+    unlisted, uncaptioned = sorted(named - splits.keys()), sorted(splits.keys() - named)
     notes = []
-    if unlisted := len(named - splits.keys()):
-        notes.append(f"{unlisted} images in no split list left out")
-    if uncaptioned := len(splits.keys() - named):
-        notes.append(f"{uncaptioned} images of the split lists without captions left out")
+    if unlisted:
+        notes.append(f"{len(unlisted)} images in no split list left out")
+    if uncaptioned:
+        notes.append(f"{len(uncaptioned)} images of the split lists without captions left out")
+    if faults is not None:
+        faults += [Fault(NOT_LISTED, name, "has captions, but no list names it") for name in unlisted]
+        faults += [Fault(NO_CAPTIONS, name, f"in the list of {splits[name]}") for name in uncaptioned]
     return [row for row in listed if row.split], notes

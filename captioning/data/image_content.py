@@ -19,6 +19,11 @@ _MARKS = (
 _JPEG_PNG_GIF_WEBP_TIFF = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"RIFF", b"II*\x00", b"MM\x00*")
 
 
+def is_picture(head: bytes) -> bool:
+    """Whether a file that begins with `head` is a JPEG, PNG, GIF, WebP or TIFF, whatever its name."""
+    return head.startswith(_JPEG_PNG_GIF_WEBP_TIFF) and (head[:4] != b"RIFF" or head[8:12] == b"WEBP")
+
+
 def describe_content(head: bytes) -> str:
     """The kind of file that begins with `head`, as words to stand after "it seems to be"."""
     if not head.strip(b"\x00"):

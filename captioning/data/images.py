@@ -30,18 +30,21 @@ _TURN_UPRIGHT = {
 }
 
 
-def load_image(source: ImageSource, *, background: Color = WHITE, max_pixels: int = MAX_PIXELS) -> Image.Image:
+def load_image(
+    source: ImageSource, *, name: str | None = None, background: Color = WHITE, max_pixels: int = MAX_PIXELS
+) -> Image.Image:
     """The picture as a person sees it: upright by its EXIF tag, RGB with 8 bits, an animation's first frame.
 
     source: a path, the bytes of a file, or a Pillow picture (its current frame). The content decides what it
         is, not the suffix.
+    name: what errors call it; None: its path.
     background: the colour, three numbers of 0..255, that shows where the picture is transparent.
     max_pixels: larger pictures are refused before they are decoded. Pillow's own limit holds besides.
 
     Raises ImageError, which names the file, for what is missing, no picture, damaged, cut off or too large.
     Pillow's global switches, the one that lets cut-off pictures pass among them, stay as they are.
     """
-    name = _name(source)
+    name = _name(source) if name is None else name
     with _opened(source, name) as image:
         _check_size(image, name, max_pixels)
         _decode(image, name)
@@ -53,6 +56,12 @@ def load_image(source: ImageSource, *, background: Color = WHITE, max_pixels: in
     upright = colored if turn is None else colored.transpose(turn)
     upright.info.clear()  # else a later reader would find the EXIF tag and turn the picture again
     return upright
+
+
+def read_bytes(path: Path) -> bytes:
+    """A picture's file as it is. Raises ImageError where it is missing or can't be read."""
+    with _stream(path, str(path)) as stream:
+        return stream.read()
 
 
 def _name(source: ImageSource) -> str:
@@ -87,6 +96,8 @@ def _stream(source: str | Path | bytes, name: str) -> BinaryIO:
         raise ImageError(f"{name}: a folder, not a picture; name the files in it") from error
     except OSError as error:
         raise ImageError(f"{name}: can't be opened ({error.strerror}); check its permissions") from error
+    except ValueError as error:  # a name with a zero byte in it
+        raise ImageError(f"{name!r}: no file can have this name ({error})") from error
 
 
 def _identified(stream: BinaryIO, name: str) -> Image.Image:

@@ -8,12 +8,19 @@ from captioning.data.files import read_text
 from captioning.errors import DataError
 
 
+def parse_json(text: str, where: str) -> Any:
+    """What a JSON text holds. Raises DataError for any text that is none."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where}, line {error.lineno}: expected JSON, got {error.msg}") from None
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, brackets in brackets in ...
+        raise DataError(f"{where}: expected JSON, got more than can be read ({error})") from None
+
+
 def read_images(path: Path) -> dict[str, Any]:
     """The object in a JSON file, which has a list of objects under "images"."""
-    try:
-        content = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}, line {error.lineno}: expected JSON, got {error.msg}") from None
+    content = parse_json(read_text(path), str(path))
     take(content, "images", list, where=str(path))
     return dict(content)
 

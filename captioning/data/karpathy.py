@@ -3,14 +3,20 @@
 from pathlib import Path
 from typing import Any
 
-from captioning.data.files import find_picture
+from captioning.data.faults import Fault
+from captioning.data.files import find_picture, is_file
 from captioning.data.json_files import as_id, read_images, take
 from captioning.data.records import CaptionedImage, CaptionSet, clean
 from captioning.data.splits import split_name
 
 
 def read_karpathy(
-    path: Path, *, images: Path | None = None, restval: str = "train", check_files: bool = True
+    path: Path,
+    *,
+    images: Path | None = None,
+    restval: str = "train",
+    check_files: bool = True,
+    faults: list[Fault] | None = None,
 ) -> CaptionSet:
     """Read `{"images": [{"filename", "split", "sentences": [{"raw"}]}]}`.
 
@@ -24,7 +30,7 @@ def read_karpathy(
         _read_image(entry, folder, restval, where=f"{path}, image {number}")
         for number, entry in enumerate(content["images"], start=1)
     ]
-    return clean(records, check_files=check_files)
+    return clean(records, check_files=check_files, faults=faults)
 
 
 def _read_image(entry: Any, folder: Path, restval: str, *, where: str) -> CaptionedImage:
@@ -34,5 +40,5 @@ def _read_image(entry: Any, folder: Path, restval: str, *, where: str) -> Captio
     captions = tuple(take(sentence, "raw", str, where=where) for sentence in sentences)
     image_id = as_id(entry.get("cocoid", name), where=where)
     inside = find_picture(folder / entry.get("filepath", ""), name)
-    picture = inside if inside.is_file() else find_picture(folder, name)
+    picture = inside if is_file(inside) else find_picture(folder, name)
     return CaptionedImage(image_id, picture, captions, restval if split == "restval" else split)

@@ -1,16 +1,34 @@
 """Captioned images as every reader gives them, and the one step that leaves out what can't be used."""
 
+import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from PIL import Image
+
+from captioning.data.faults import (
+    DUPLICATE_CAPTION,
+    MISSING,
+    NO_CAPTIONS,
+    NO_WORDS,
+    UNKNOWN_SPLIT,
+    Fault,
+)
+from captioning.data.files import is_file
+from captioning.data.images import load_image, read_bytes
 from captioning.data.splits import SPLITS, UNCAPTIONED
 from captioning.errors import DataError
 from captioning.text.tokenize import tokenize
-from captioning.text.vocabulary import Vocabulary
+from captioning.text.tokenizers import SubwordTokenizer, make_tokenizer
+from captioning.text.vocabulary import SPECIAL_WORDS, Vocabulary
+
+ALL = "all"
+"""Stands for all splits where one is asked for."""
+_LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 
 
 @dataclass(frozen=True)
@@ -20,11 +38,21 @@ class CaptionedImage:
     image_id: str
     """Unique in the set, always text ("007" stays "007")."""
     path: Path
-    """The picture's file."""
+    """The picture's file; a mere name where `content` reads it from elsewhere."""
     captions: tuple[str, ...]
-    """As written, in Unicode's composed form (NFC)."""
+    """As written, in Unicode's composed form (NFC), a line end inside being a blank."""
     split: str
     """train, val or test; `UNCAPTIONED` for a picture without captions."""
+    content: Callable[[], bytes] | None = None
+    """Reads the picture's bytes where it is no file of its own (in a shard, in a table); None: it lies at `path`."""
+
+    def read(self) -> bytes:
+        """The picture's bytes. Raises ImageError."""
+        return read_bytes(self.path) if self.content is None else self.content()
+
+    def load(self) -> Image.Image:
+        """The picture, upright RGB. Raises ImageError, which names it."""
+        return load_image(self.path if self.content is None else self.content(), name=str(self.path))
 
 
 class Count(NamedTuple):
@@ -47,8 +75,9 @@ class CaptionSet:
         return len(self.records)
 
     def split(self, name: str) -> "CaptionSet":
-        """The images of one split; DataError where it has none."""
-        records = tuple(record for record in self.records if record.split == name)
+        """The images of one split, or with `ALL` of train, val and test; DataError where there is none."""
+        wanted = SPLITS if name == ALL else (name,)
+        records = tuple(record for record in self.records if record.split in wanted)
         if not records:
             found = ", ".join(self.counts()) or "no image at all"
             raise DataError(f"split {name!r}: expected at least one image, got none; there is {found}")
@@ -65,27 +94,38 @@ class CaptionSet:
         return {record.image_id: list(record.captions) for record in self.records}
 
     def counts(self) -> dict[str, Count]:
-        """Images and captions of each split that is there."""
+        """Images and captions of each split that is there, train first."""
         images = Counter(record.split for record in self.records)
         captions: Counter[str] = Counter()
         for record in self.records:
             captions[record.split] += len(record.captions)
-        return {split: Count(images[split], captions[split]) for split in images}
+        order = [*SPLITS, *(split for split in images if split not in SPLITS)]
+        return {split: Count(images[split], captions[split]) for split in order if split in images}
 
 
-def clean(images: Iterable[CaptionedImage], *, notes: Sequence[str] = (), check_files: bool = True) -> CaptionSet:
+def clean(
+    images: Iterable[CaptionedImage],
+    *,
+    notes: Sequence[str] = (),
+    check_files: bool = True,
+    faults: list[Fault] | None = None,
+) -> CaptionSet:
     """What can be used of `images`, with a note for each kind of thing that can't.
 
     Left out: captions without a word, images of an unknown split, pictures that aren't there (unless
     `check_files` is off). An image without captions goes to the split `UNCAPTIONED`: neither trained on nor
     scored, good for prediction. A caption that an image has twice stays twice (annotators agree at times) and
-    is counted. Raises DataError for an id that comes twice and for a set in which nothing is left.
+    is counted. With `faults`, each of these things becomes an entry there too.
+
+    Raises DataError for an id that comes twice and for a set in which nothing is left.
     """
     found = [replace(image, captions=tuple(_normalize(caption) for caption in image.captions)) for image in images]
     _refuse_repeated_ids(found)
     known = [image for image in found if image.split in SPLITS]
-    present = [image for image in known if not check_files or image.path.is_file()]
+    present = [image for image in known if not check_files or image.content is not None or is_file(image.path)]
     records = tuple(_with_words(image) for image in present)
+    if faults is not None:
+        faults += [*_faults_of_pictures(found, present), *_faults_of_captions(present, records)]
     all_notes = (
         *notes,
         *_note_unknown_splits(found),
@@ -97,14 +137,26 @@ def clean(images: Iterable[CaptionedImage], *, notes: Sequence[str] = (), check_
     return CaptionSet(records, all_notes)
 
 
-def build_vocabulary(captions: CaptionSet, *, minimum_count: int = 5, maximum_size: int | None = None) -> Vocabulary:
-    """The vocabulary of the training captions alone, so that no word of another split leaks into it."""
-    words = (tokenize(caption) for caption in captions.split("train").captions)
-    return Vocabulary.build(words, minimum_count=minimum_count, maximum_size=maximum_size)
+def build_vocabulary(
+    captions: CaptionSet, *, minimum_count: int = 5, maximum_size: int | None = None, tokenizer: str = "word"
+) -> Vocabulary:
+    """The vocabulary of the training captions alone, so that no word of another split leaks into it.
+
+    tokenizer: by its name (`text.tokenizers`). `subword` learns its pieces here, at most `maximum_size` with the
+    special words; a piece is a pair that occurs `minimum_count` times, and every letter is kept.
+    """
+    train = captions.split("train").captions
+    pieces = None if maximum_size is None else maximum_size - len(SPECIAL_WORDS)
+    made = make_tokenizer(tokenizer, train, pieces=pieces, minimum_count=minimum_count)
+    if isinstance(made, SubwordTokenizer):
+        return Vocabulary([*SPECIAL_WORDS, *made.pieces], made)
+    words = (made.tokenize(caption) for caption in train)
+    return Vocabulary.build(words, minimum_count=minimum_count, maximum_size=maximum_size, tokenizer=made)
 
 
 def _normalize(caption: str) -> str:
-    return unicodedata.normalize("NFC", caption).strip()
+    """In composed form and on one line."""
+    return _LINE_ENDS.sub(" ", unicodedata.normalize("NFC", caption).strip())
 
 
 def _with_words(image: CaptionedImage) -> CaptionedImage:
@@ -142,6 +194,26 @@ def _note_captions(before: Sequence[CaptionedImage], after: Sequence[CaptionedIm
     if uncaptioned:
         notes.append(f"{len(uncaptioned)} images without captions, good for prediction only: {_some(uncaptioned)}")
     return notes
+
+
+def _faults_of_pictures(found: Sequence[CaptionedImage], present: Sequence[CaptionedImage]) -> Iterator[Fault]:
+    there = {image.image_id for image in present}
+    for image in found:
+        if image.split not in SPLITS:
+            yield Fault(UNKNOWN_SPLIT, image.image_id, f"{image.split!r} is none of {', '.join(SPLITS)}")
+        elif image.image_id not in there:
+            yield Fault(MISSING, image.image_id, f"{image.path}: no such file")
+
+
+def _faults_of_captions(before: Sequence[CaptionedImage], after: Sequence[CaptionedImage]) -> Iterator[Fault]:
+    for old, new in zip(before, after, strict=True):
+        kept = set(new.captions)
+        yield from (Fault(NO_WORDS, old.image_id, repr(caption)) for caption in old.captions if caption not in kept)
+        if not new.captions:
+            yield Fault(NO_CAPTIONS, old.image_id, str(old.path))
+        for caption, times in Counter(new.captions).items():
+            if times > 1:
+                yield Fault(DUPLICATE_CAPTION, new.image_id, f"{times} times: {caption}")
 
 
 def _some(names: Sequence[str], *, most: int = 3) -> str:

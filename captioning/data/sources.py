@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from captioning.data.images import load_image
 from captioning.data.records import CaptionedImage
 from captioning.data.transforms import ImageTransform
 from captioning.errors import DataError
@@ -66,7 +65,7 @@ class PictureFiles:
     def read(self, images: Sequence[CaptionedImage], draws: Draws | None) -> Tensor:
         """Pixels (B, 3, S, S)."""
         transform = ImageTransform(self.preprocessing)
-        pixels = torch.stack([transform(load_image(image.path))[0] for image in images])
+        pixels = torch.stack([transform(image.load())[0] for image in images])
         return _mirror_some(pixels, draws) if self.mirror and draws is not None else pixels
 
 

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from captioning.data.faults import TWO_SPLITS, Fault
 from captioning.data.files import normalize_name, read_lines
 from captioning.errors import DataError
 
@@ -40,8 +41,11 @@ def split_by_hash(image_id: str, fractions: Mapping[str, float] = FRACTIONS) -> 
     return split_name(name)
 
 
-def read_split_lists(lists: Mapping[str, Path]) -> dict[str, str]:
-    """Image name -> split, from one file of names a split, a name a line."""
+def read_split_lists(lists: Mapping[str, Path], faults: list[Fault] | None = None) -> dict[str, str]:
+    """Image name -> split, from one file of names a split, a name a line.
+
+    A name in two lists is a DataError, or with `faults` an entry there, and of the first.
+    """
     splits: dict[str, str] = {}
     for written, path in lists.items():
         split = split_name(written)
@@ -50,5 +54,8 @@ def read_split_lists(lists: Mapping[str, Path]) -> dict[str, str]:
             if not name:
                 continue
             if splits.setdefault(name, split) != split:
-                raise DataError(f"{path}, line {number}: {name} is in {split}, and in {splits[name]} too")
+                told = f"{path}, line {number}: {name} is in {split}, and in {splits[name]} too"
+                if faults is None:
+                    raise DataError(told)
+                faults.append(Fault(TWO_SPLITS, name, told))
     return splits

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from captioning.data.faults import Fault
 from captioning.data.files import read_text
 from captioning.data.records import CaptionSet, clean
 from captioning.data.rows import Row, gather
@@ -15,7 +16,7 @@ from captioning.errors import DataError
 
 COLUMN_NAMES = {
     "image": ("image", "image_id", "image_name", "image_path", "file", "filename", "file_name", "path"),
-    "caption": ("caption", "captions", "text", "sentence", "description"),
+    "caption": ("caption", "captions", "text", "sentence", "sentences", "description"),
     "split": ("split", "set", "partition"),
 }
 """Our word for a column -> how files name it, in any case."""
@@ -27,17 +28,19 @@ def read_table(
     images: Path | None = None,
     fractions: Mapping[str, float] = FRACTIONS,
     check_files: bool = True,
+    faults: list[Fault] | None = None,
 ) -> CaptionSet:
     """Read a table of image, caption[, split]; other named columns are ignored.
 
-    A header is known by its names; without one the columns come in that order. Fields with commas, quotes or
+    Columns are parted by tabs, commas, or under a header semicolons. A header is known by its names; without one the
+    columns come in that order. Fields with commas, quotes or
     line breaks are quoted by the rules of CSV. A line of JSONL may hold a list of captions. Every caption is
     text: null, NA and 007 stay what they are. Pictures without a split get one by the hash of their id.
     """
     text = read_text(path)
     read_rows = _read_json_rows if text.lstrip().startswith("{") else _read_delimited_rows
-    records = gather(read_rows(text, path), file=path, images=images, fractions=fractions)
-    return clean(records, check_files=check_files)
+    records = gather(read_rows(text, path), file=path, images=images, fractions=fractions, faults=faults)
+    return clean(records, check_files=check_files, faults=faults)
 
 
 def _read_delimited_rows(text: str, path: Path) -> Iterator[Row]:
@@ -60,8 +63,7 @@ def _read_delimited_rows(text: str, path: Path) -> Iterator[Row]:
 
 def _split_fields(text: str, path: Path) -> list[tuple[int, list[str]]]:
     """(line, fields) of each row that is not blank."""
-    first = text.lstrip().split("\n", 1)[0]
-    reader = csv.reader(io.StringIO(text), delimiter="\t" if "\t" in first else ",", strict=True)
+    reader = csv.reader(io.StringIO(text), delimiter=_delimiter(text.lstrip().split("\n", 1)[0]), strict=True)
     rows, line = [], 1
     try:
         for fields in reader:
@@ -71,6 +73,13 @@ def _split_fields(text: str, path: Path) -> list[tuple[int, list[str]]]:
     except csv.Error as error:
         raise DataError(f"{path}, line {line}: expected a row by the rules of CSV, got one with {error}") from None
     return rows
+
+
+def _delimiter(first: str) -> str:
+    """A tab; or the semicolon that spreadsheets of some countries write, where it parts a known header; or a comma."""
+    if "\t" in first:
+        return "\t"
+    return ";" if _find_columns(first.replace('"', "").split(";")) else ","
 
 
 def _find_columns(header: Sequence[str]) -> dict[str, int]:
@@ -91,6 +100,8 @@ def _read_json_rows(text: str, path: Path) -> Iterator[Row]:
             values = json.loads(line)
         except json.JSONDecodeError as error:
             raise DataError(f"{where}: expected one JSON object a line, got {error.msg}") from None
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{where}: expected one JSON object a line, got more than can be read ({error})") from None
         yield _read_json_row(values, number, where)
 
 

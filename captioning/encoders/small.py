@@ -27,7 +27,9 @@ class CellEncoder(nn.Module):
     name = "cells"
     layer = "cells"
 
-    def __init__(self, *, rows: int = 6, columns: int = 6, cell: int = 16, channels: int = 8, content: int = 12) -> None:
+    def __init__(
+        self, *, rows: int = 6, columns: int = 6, cell: int = 16, channels: int = 8, content: int = 12
+    ) -> None:
         """`cell` is the side of a cell in pixels, a multiple of 4; `content` the width besides the place."""
         super().__init__()
         if rows != columns or cell % 4:

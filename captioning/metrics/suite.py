@@ -14,6 +14,7 @@ from captioning.metrics.bleu import bleu, bleu_statistics
 from captioning.metrics.cider import Cider, CiderD, CiderPlain, DocumentFrequencies
 from captioning.metrics.ngrams import CountedCaption, count_ngrams
 from captioning.metrics.rouge import rouge_l
+from captioning.text.characters import space_out
 from captioning.text.tokenize import tokenize
 
 DEFAULT = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
@@ -48,7 +49,7 @@ class Scorer:
         if without:
             raise DataError(f"references: {_some(without)} have no caption; leave these images out")
         self.references = {
-            image: [count_ngrams(tokenize(caption)) for caption in captions] for image, captions in references.items()
+            image: [count_ngrams(_words(caption)) for caption in captions] for image, captions in references.items()
         }
         self._frequencies = frequencies
         self._ciders: dict[type[Cider], Cider] = {}
@@ -60,7 +61,7 @@ class Scorer:
         drops out of the mean. Captions of unknown images and an empty set are always errors.
         """
         _check_images(hypotheses, self.references, missing_as_empty=missing_as_empty)
-        counted = {image: count_ngrams(tokenize(hypotheses.get(image, ""))) for image in self.references}
+        counted = {image: count_ngrams(_words(hypotheses.get(image, ""))) for image in self.references}
         captions = _Captions(self, counted)
         scores = Scores()
         for name in self.metrics:
@@ -80,6 +81,11 @@ class Scorer:
                 self._frequencies = DocumentFrequencies.of(self.references.values())
             self._ciders[kind] = kind(self.references, frequencies=self._frequencies, keep=len(self.references))
         return self._ciders[kind]
+
+
+def _words(caption: str) -> list[str]:
+    """What is compared: words, and characters of scripts that are written without spaces."""
+    return tokenize(space_out(caption))
 
 
 def score(

@@ -1,7 +1,7 @@
 """From the data part of a config to caption sets, and to where their pictures come from."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,10 +10,13 @@ from PIL import Image
 from captioning.captioner import Encoder
 from captioning.config import DataConfig
 from captioning.data.formats import read_captions
-from captioning.data.images import load_image
+from captioning.data.inspection import PictureFacts, inspect_pictures
+from captioning.data.known_sets import compare_sizes
 from captioning.data.records import CaptionedImage, CaptionSet
+from captioning.data.shard_stream import ScannedShards, scan_shards
 from captioning.data.sources import PictureFiles, Pictures, StoredFeatures
 from captioning.data.synthetic import DrawnSet, draw_set
+from captioning.data.webdataset import find_shards, fingerprint
 from captioning.encoders.grid import GridEncoder
 from captioning.encoders.small import CellEncoder
 from captioning.errors import ConfigError, DataError
@@ -32,16 +35,21 @@ class RunData:
     """All splits."""
     drawn: DrawnSet | None = None
     """The drawn set, where it is one."""
+    shards: ScannedShards | None = None
+    """The shards that training streams from, where it does."""
+    skipped: tuple[PictureFacts, ...] = ()
+    """The pictures that were left out since they can't be read (`on_bad_image: skip`)."""
 
     def picture(self, record: CaptionedImage) -> Image.Image:
         """One picture, upright RGB."""
         if self.drawn is None:
-            return load_image(record.path)
+            return record.load()
         return Image.fromarray(self.drawn.pixels[self.captions.records.index(record)])
 
 
-def open_data(config: DataConfig, *, seed: int, check_files: bool = True) -> RunData:
-    """Read the caption file, or draw the drawn set; `check_files` leaves out images without a picture.
+def open_data(config: DataConfig, *, seed: int, check_files: bool = True, progress: Progress | None = None) -> RunData:
+    """Read the caption file, or draw the drawn set; `check_files` leaves out images without a picture, and with
+    `on_bad_image: skip` those whose picture can't be read. Tells the sizes, and what was left out.
 
     Raises DataError."""
     if config.format == "drawn":
@@ -52,18 +60,51 @@ def open_data(config: DataConfig, *, seed: int, check_files: bool = True) -> Run
         raise ConfigError(
             "data.captions: expected the caption file, got none; give --data.captions FILE, or --data.format drawn"
         )
+    if config.stream:
+        return _open_stream(config, progress)
     path = Path(config.captions)
     captions = read_captions(
-        path,
+        config.captions,
         format_name=None if config.format == "auto" else config.format,
         images=None if config.images is None else Path(config.images),
         split_lists=_split_lists(config.splits, path.parent),
         restval="train" if config.restval_joins_train else "restval",
         check_files=check_files,
     )
-    for note in captions.notes:
+    skipped: list[PictureFacts] = []
+    if check_files and config.on_bad_image == "skip":
+        captions, skipped = _leave_out_bad(captions, progress)
+    _tell(captions, config.captions, skipped)
+    return RunData(_first_training_images(captions, config.train_images), skipped=tuple(skipped))
+
+
+def _open_stream(config: DataConfig, progress: Progress | None) -> RunData:
+    source = str(config.captions)
+    if config.features != "none":
+        raise ConfigError("data.stream: expected data.features none, since what comes as a stream is stored nowhere")
+    folder = Path(config.feature_cache) / f"shards-{fingerprint(find_shards(source))[:12]}"
+    shards = scan_shards(source, folder, skip_bad=config.on_bad_image == "skip", progress=progress)
+    _tell(shards.captions, source, shards.skipped)
+    return RunData(shards.captions, shards=shards, skipped=shards.skipped)
+
+
+def _leave_out_bad(captions: CaptionSet, progress: Progress | None) -> tuple[CaptionSet, list[PictureFacts]]:
+    """Before training, not in it: so every process, epoch and sampler works on the same set."""
+    bad = [facts for facts in inspect_pictures(captions.records, progress=progress) if facts.fault]
+    ids = {facts.image.image_id for facts in bad}
+    kept = tuple(record for record in captions.records if record.image_id not in ids)
+    if not kept:
+        raise DataError(f"on_bad_image skip: expected a picture that can be read, got none; {bad[0].fault}")
+    return replace(captions, records=kept), bad
+
+
+def _tell(captions: CaptionSet, path: str, skipped: Sequence[PictureFacts]) -> None:
+    for note in (*captions.notes, *compare_sizes(captions)):
         _log.warning("%s: %s", path, note)
-    return RunData(_first_training_images(captions, config.train_images))
+    for facts in skipped:
+        _log.warning("skipped %s", facts.fault)
+    sizes = [f"{split} {count.images} images, {count.captions} captions" for split, count in captions.counts().items()]
+    _log.warning("%s: %s%s", path, "; ".join(sizes), f"; {len(skipped)} images skipped" if skipped else "")
 
 
 def open_pictures(

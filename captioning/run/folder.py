@@ -14,6 +14,7 @@ from captioning.training.checkpoint_files import LAST, check_whole
 
 CONFIG, CHECKPOINTS = "config.yaml", "checkpoints"
 PREDICTIONS, SCORES, SAMPLES, MODEL = "predictions.json", "scores.json", "samples", "model"
+SKIPPED = "skipped_images.tsv"
 DEFAULT_NAME = "captioner"
 _FOLDER = "CAPTIONING_RUN_FOLDER"
 _log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ import json
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -21,7 +21,8 @@ from captioning.captioner import Captioner
 from captioning.checkpoint import load, save
 from captioning.config import TrainerConfig, TrainingConfig
 from captioning.data.dataset import CaptionDataset
-from captioning.data.records import CaptionSet, build_vocabulary
+from captioning.data.inspection import PictureFacts
+from captioning.data.records import build_vocabulary
 from captioning.data.sources import Pictures
 from captioning.disk import write_text
 from captioning.errors import ConfigError
@@ -70,7 +71,7 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     folder = run_folder.choose_run_folder(Path(config.output), config.name, overwrite=config.overwrite, resume=resume)
     checkpoint = run_folder.find_checkpoint(folder, config.ckpt_path, named=config.name is not None)
     pl.seed_everything(config.seed, workers=True, verbose=False)
-    data = open_data(config.data, seed=config.seed)
+    data = open_data(config.data, seed=config.seed, progress=report("check pictures"))
     captioner = _fresh_captioner(config, data)
     pictures = open_pictures(
         config.data,
@@ -83,6 +84,7 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     if leads:
         run_folder.create_run_folder(folder, overwrite=config.overwrite, resume=resume)
         _write_config(folder, config)
+        _write_skipped(folder, data.skipped)
     checkpoints = RunCheckpoints(
         folder / run_folder.CHECKPOINTS,
         monitor=f"validation/{config.trainer.monitor}",
@@ -93,7 +95,7 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
         _fit(trainer, module, _loaders(config, captioner, data, pictures), checkpoint)
     best = _keep_best(checkpoints, module, folder, leads=leads)
     progress = report("caption the validation pictures")
-    scores = _evaluate(best, data.captions.split("val"), pictures, progress, folder=folder if leads else None)
+    scores = _evaluate(best, data, pictures, progress, folder=folder if leads else None)
     _log.warning("done in %.1f minutes: %s", (time.monotonic() - started) / 60, folder)
     return TrainingResult(folder, best, scores, data)
 
@@ -119,7 +121,10 @@ def _silent(task: str) -> Progress:
 
 def _fresh_captioner(config: TrainingConfig, data: RunData) -> Captioner:
     vocabulary = build_vocabulary(
-        data.captions, minimum_count=config.data.minimum_count, maximum_size=config.data.maximum_words
+        data.captions,
+        minimum_count=config.data.minimum_count,
+        maximum_size=config.data.maximum_words,
+        tokenizer=config.data.tokenizer,
     )
     captioner = build_captioner(config.model, vocabulary, config.search)
     if config.init_from is not None:
@@ -156,7 +161,7 @@ def _loaders(config: TrainingConfig, captioner: Captioner, data: RunData, pictur
     settings = LoaderSettings(
         config.data.batch_size, config.data.evaluation_batch_size, config.data.workers, config.seed
     )
-    return CaptionDataModule(train, validation, settings)
+    return CaptionDataModule(train, validation, settings, data.shards)
 
 
 def _callbacks(config: TrainerConfig, folder: Path, data: RunData) -> list[Callback]:
@@ -244,9 +249,10 @@ def _keep_best(checkpoints: RunCheckpoints, module: CaptioningModule, folder: Pa
 
 
 def _evaluate(
-    captioner: Captioner, captions: CaptionSet, pictures: Pictures, progress: Progress, *, folder: Path | None
+    captioner: Captioner, data: RunData, pictures: Pictures, progress: Progress, *, folder: Path | None
 ) -> Scores:
-    """Score the captioner; with a folder, write predictions and scores there."""
+    """Score the captioner on the validation pictures; with a folder, write predictions and scores there."""
+    captions = data.captions.split("val")
     predictions = predict(captioner, captions, pictures, progress=progress)
     scores = score_predictions(predictions.captions, captions)
     if folder is None:
@@ -259,6 +265,7 @@ def _evaluate(
             "split": "val",
             "images": len(captions),
             "cut_off": predictions.unfinished,
+            "images_skipped": len(data.skipped),
             **search_details(captioner.default_search),
         },
     )
@@ -268,3 +275,10 @@ def _evaluate(
 def _write_config(folder: Path, config: TrainingConfig) -> None:
     text = yaml.safe_dump(json.loads(json.dumps(asdict(config))), sort_keys=False, allow_unicode=True)
     write_text(folder / run_folder.CONFIG, text)
+
+
+def _write_skipped(folder: Path, skipped: Sequence[PictureFacts]) -> None:
+    """A line a picture that was left out: its id, a tab, the reason. No file where there is none."""
+    lines = [f"{facts.image.image_id}\t{facts.fault}\n" for facts in skipped]
+    if lines:
+        write_text(folder / run_folder.SKIPPED, "".join(lines))

@@ -4,8 +4,10 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from captioning.errors import CheckpointError, DataError
+from captioning.text.tokenizers import WORDS, Tokenizer
 
 PAD, START, END, UNKNOWN = 0, 1, 2, 3
 SPECIAL_WORDS = ("<pad>", "<start>", "<end>", "<unk>")
@@ -13,12 +15,12 @@ SPECIAL_WORDS = ("<pad>", "<start>", "<end>", "<unk>")
 
 
 class Vocabulary:
-    """V words in a frozen order; the first four are the special words.
+    """V words in a frozen order; the first four are the special words. Its tokenizer makes words of captions.
 
     A caption that spells a special word itself ("<end>") does not get its meaning: the word becomes UNKNOWN.
     """
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], tokenizer: Tokenizer = WORDS) -> None:
         if tuple(words[: len(SPECIAL_WORDS)]) != SPECIAL_WORDS:
             raise DataError(
                 f"vocabulary: expected {', '.join(SPECIAL_WORDS)} as the first words, "
@@ -28,11 +30,17 @@ class Vocabulary:
         if repeated:
             raise DataError(f"vocabulary: every word must occur once, but {repeated[:3]} occur more often")
         self.words: tuple[str, ...] = tuple(words)
+        self.tokenizer = tokenizer
         self._ids = {word: index for index, word in enumerate(self.words) if index >= len(SPECIAL_WORDS)}
 
     @classmethod
     def build(
-        cls, captions: Iterable[Sequence[str]], *, minimum_count: int = 5, maximum_size: int | None = None
+        cls,
+        captions: Iterable[Sequence[str]],
+        *,
+        minimum_count: int = 5,
+        maximum_size: int | None = None,
+        tokenizer: Tokenizer = WORDS,
     ) -> "Vocabulary":
         """The words of tokenized training captions, by falling count, then by text.
 
@@ -42,7 +50,7 @@ class Vocabulary:
         counts = Counter(word for caption in captions for word in caption)
         frequent = [word for word, count in counts.items() if count >= minimum_count and word not in SPECIAL_WORDS]
         frequent.sort(key=lambda word: (-counts[word], word))
-        return cls([*SPECIAL_WORDS, *frequent][:maximum_size])
+        return cls([*SPECIAL_WORDS, *frequent][:maximum_size], tokenizer)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -55,13 +63,21 @@ class Vocabulary:
         return self._ids.get(word, UNKNOWN)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self.words == other.words
+        return isinstance(other, Vocabulary) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        return hash(self.words)
+        return hash(self.fingerprint())
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} words, {self.fingerprint()[:12]})"
+
+    def tokenize(self, caption: str) -> list[str]:
+        """The words of a caption, by the vocabulary's tokenizer."""
+        return self.tokenizer.tokenize(caption)
+
+    def join(self, words: Sequence[str]) -> str:
+        """A caption to print or store."""
+        return self.tokenizer.join(words)
 
     def encode(self, words: Iterable[str]) -> list[int]:
         """START, the words' numbers, END."""
@@ -79,16 +95,20 @@ class Vocabulary:
 
     def fingerprint(self) -> str:
         """SHA-256 of the words in their order, in hexadecimal: equal only for equal vocabularies."""
-        return hashlib.sha256(json.dumps(self.words).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self._identity()).encode()).hexdigest()
+
+    def _identity(self) -> Sequence[Any]:
+        """The words, and the tokenizer where it is another one than that of words."""
+        return self.words if self.tokenizer.name == WORDS.name else (self.words, self.tokenizer.to_dict())
 
     def to_list(self) -> list[str]:
         """The words in their order, for JSON."""
         return list(self.words)
 
     @classmethod
-    def from_list(cls, words: Sequence[str]) -> "Vocabulary":
+    def from_list(cls, words: Sequence[str], tokenizer: Tokenizer = WORDS) -> "Vocabulary":
         """The vocabulary that `to_list` wrote."""
-        return cls(words)
+        return cls(words, tokenizer)
 
     def check_same(self, other: "Vocabulary") -> None:
         """Raises CheckpointError with both sizes and the first word that differs, unless `other` is equal."""
@@ -102,6 +122,8 @@ class Vocabulary:
         """Both sizes and the first word that differs, to print; empty if they are equal."""
         if self == other:
             return ""
+        if self.words == other.words:
+            return f"one that cuts captions by its {self.tokenizer.name} tokenizer against another {other.tokenizer.name} one"
         pairs = zip(self.words, other.words, strict=False)
         first = next((index for index, (mine, theirs) in enumerate(pairs) if mine != theirs), None)
         if first is None:

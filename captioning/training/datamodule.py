@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader
 from captioning.data.batch import CaptionBatch
 from captioning.data.dataset import CaptionDataset, make_loader
 from captioning.data.sampler import EvaluationSampler, TrainingSampler
+from captioning.data.shard_stream import ScannedShards, ShardStream, StreamLoader
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,16 @@ class LoaderSettings:
 class CaptionDataModule(pl.LightningDataModule):
     """Training batches shuffled by (seed, epoch), validation images exactly once over all processes."""
 
-    def __init__(self, train: CaptionDataset, validation: CaptionDataset, settings: LoaderSettings) -> None:
+    def __init__(
+        self,
+        train: CaptionDataset,
+        validation: CaptionDataset,
+        settings: LoaderSettings,
+        shards: ScannedShards | None = None,
+    ) -> None:
+        """`shards`: where training pictures are streamed from; None: they are read one by one."""
         super().__init__()
-        self.train, self.validation, self.settings = train, validation, settings
+        self.train, self.validation, self.settings, self.shards = train, validation, settings, shards
         self._start = {"epoch": 0, "batches": 0}
 
     def state_dict(self) -> dict[str, Any]:
@@ -45,9 +53,19 @@ class CaptionDataModule(pl.LightningDataModule):
         """Go on from there, however many workers read ahead. Lightning calls it before it asks for batches."""
         self._start = state_dict
 
-    def train_dataloader(self) -> DataLoader[CaptionBatch]:
+    def train_dataloader(self) -> DataLoader[CaptionBatch] | StreamLoader:
         """Every training image once an epoch; Lightning tells the sampler of later epochs."""
         rank, world_size = self._place()
+        if self.shards is not None:
+            stream = ShardStream(
+                self.train,
+                self.shards,
+                batch_size=self.settings.batch_size,
+                seed=self.settings.seed,
+                rank=rank,
+                world_size=world_size,
+            )
+            return StreamLoader(stream, workers=self.settings.workers, pin_memory=self._on_gpu())
         sampler = TrainingSampler(
             self.train.lengths,
             batch_size=self.settings.batch_size,

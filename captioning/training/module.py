@@ -17,7 +17,6 @@ from captioning.decoding.search import Search
 from captioning.errors import ConfigError
 from captioning.features.image_features import ImageFeatures
 from captioning.metrics import Scorer
-from captioning.text.tokenize import join
 from captioning.training.checkpoint_files import check_same_captioner
 from captioning.training.objectives import Loss, Objective
 from captioning.training.optimizers import make_optimizer, make_plateau, make_schedule
@@ -127,8 +126,9 @@ class CaptioningModule(pl.LightningModule):
         self._nats += loss.nats
         self._words += loss.words
         hypotheses = self.captioner.search(features, self.validation_search)
+        vocabulary = self.captioner.vocabulary
         for image_id, (best, *_) in zip(batch.image_ids, hypotheses, strict=True):
-            self.predictions[image_id] = join(self.captioner.vocabulary.decode(best.words))
+            self.predictions[image_id] = vocabulary.join(vocabulary.decode(best.words))
 
     def on_validation_epoch_end(self) -> None:
         """Score the captions of all processes, each image once. The trial pass before training leaves no trace."""

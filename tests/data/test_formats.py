@@ -41,7 +41,8 @@ def test_a_file_is_known_by_what_it_holds(tmp_path: Path, name: str) -> None:
 
 
 def test_every_format_is_recognized_by_some_file() -> None:
-    assert {expected for expected, _ in FILES.values()} == set(FORMATS)
+    no_files = {"folder", "huggingface", "webdataset"}
+    assert {expected for expected, _ in FILES.values()} | no_files == set(FORMATS)
 
 
 def test_a_named_format_wins(tmp_path: Path) -> None:
@@ -56,7 +57,9 @@ def test_a_named_format_wins(tmp_path: Path) -> None:
 def test_unknown_formats_and_lists_that_do_not_apply_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "captions.csv"
     path.write_text("a.jpg,a board\n")
-    with pytest.raises(DataError, match="expected one of flickr8k, karpathy, coco, table, got 'excel'"):
+    with pytest.raises(
+        DataError, match="expected one of flickr8k, karpathy, coco, table, folder, huggingface, webdataset, got 'excel'"
+    ):
         read_captions(path, format_name="excel")
     with pytest.raises(DataError, match="split lists go with the format flickr8k, not with table"):
         read_captions(path, split_lists={"train": path})
