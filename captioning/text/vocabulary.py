@@ -123,7 +123,7 @@ class Vocabulary:
         if self == other:
             return ""
         if self.words == other.words:
-            return f"which cuts captions by its own {self.tokenizer.name} tokenizer, not by that {other.tokenizer.name} one"
+            return f"a {self.tokenizer.name} tokenizer of its own against another {other.tokenizer.name} one"
         pairs = zip(self.words, other.words, strict=False)
         first = next((index for index, (mine, theirs) in enumerate(pairs) if mine != theirs), None)
         if first is None:

@@ -1,7 +1,7 @@
 """The LightningDataModule: batches of the training and validation pictures, dealt out to all processes."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pytorch_lightning as pl
 from torch.utils.data import DataLoader
@@ -10,6 +10,9 @@ from captioning.data.batch import CaptionBatch
 from captioning.data.dataset import CaptionDataset, make_loader
 from captioning.data.sampler import EvaluationSampler, TrainingSampler
 from captioning.data.shard_stream import ScannedShards, ShardStream, StreamLoader
+
+
+Order = TypeVar("Order", TrainingSampler, ShardStream)
 
 
 @dataclass(frozen=True)
@@ -56,26 +59,24 @@ class CaptionDataModule(pl.LightningDataModule):
     def train_dataloader(self) -> DataLoader[CaptionBatch] | StreamLoader:
         """Every training image once an epoch; Lightning tells the sampler of later epochs."""
         rank, world_size = self._place()
+        place = {
+            "batch_size": self.settings.batch_size,
+            "seed": self.settings.seed,
+            "rank": rank,
+            "world_size": world_size,
+        }
+        workers, pin_memory = self.settings.workers, self._on_gpu()
         if self.shards is not None:
-            stream = ShardStream(
-                self.train,
-                self.shards,
-                batch_size=self.settings.batch_size,
-                seed=self.settings.seed,
-                rank=rank,
-                world_size=world_size,
-            )
-            return StreamLoader(stream, workers=self.settings.workers, pin_memory=self._on_gpu())
-        sampler = TrainingSampler(
-            self.train.lengths,
-            batch_size=self.settings.batch_size,
-            seed=self.settings.seed,
-            rank=rank,
-            world_size=world_size,
-        )
-        sampler.set_epoch(self._start["epoch"])
-        sampler.skip(self._start["batches"], epoch=self._start["epoch"])
-        return make_loader(self.train, sampler, workers=self.settings.workers, pin_memory=self._on_gpu())
+            stream = self._from_start(ShardStream(self.train, self.shards, **place))
+            return StreamLoader(stream, workers=workers, pin_memory=pin_memory)
+        sampler = self._from_start(TrainingSampler(self.train.lengths, **place))
+        return make_loader(self.train, sampler, workers=workers, pin_memory=pin_memory)
+
+    def _from_start(self, order: Order) -> Order:
+        """The order of training batches, set to the epoch and batch to go on from."""
+        order.set_epoch(self._start["epoch"])
+        order.skip(self._start["batches"], epoch=self._start["epoch"])
+        return order
 
     def val_dataloader(self) -> DataLoader[CaptionBatch]:
         """Every validation image once."""
