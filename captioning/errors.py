@@ -7,10 +7,11 @@ class CaptioningError(Exception):
     """Base of every error that is the input's fault, not the program's: the commands print it without a traceback."""
 
     def __str__(self) -> str:
-        """The message alone, also where it comes out of a loader's worker, which puts its traceback around it."""
+        """The message alone and on one line, whatever names it holds; also where it comes out of a loader's worker,
+        which puts its traceback around it."""
         text = super().__str__()
         _, own_name, message = text.rpartition(f"{type(self).__module__}.{type(self).__qualname__}: ")
-        return message.strip() if own_name and text.startswith("Caught ") else text
+        return " ".join((message if own_name and text.startswith("Caught ") else text).splitlines()).strip()
 
 
 class ConfigError(CaptioningError):

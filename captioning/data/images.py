@@ -15,7 +15,7 @@ from captioning.errors import ImageError
 
 WHITE: Color = (255, 255, 255)
 MAX_PIXELS = 120_000_000
-"""Above what common cameras give, 108-megapixel phones included; decoding one takes half a gigabyte."""
+"""Above what common cameras give, 108-megapixel phones included; decoding one takes up to a gigabyte."""
 
 ImageSource = str | Path | bytes | Image.Image
 

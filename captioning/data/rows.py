@@ -41,7 +41,10 @@ def gather(
     """
     by_name: dict[str, list[Row]] = {}
     for row in rows:
-        by_name.setdefault(normalize_name(row.image), []).append(row)
+        name = normalize_name(row.image)
+        if not _base(name):
+            raise DataError(f"{file}, line {row.line}: expected the name of a picture, got {row.image!r}")
+        by_name.setdefault(name, []).append(row)
     times = Counter(_base(name) for name in by_name)
     records = []
     for name, of_image in by_name.items():

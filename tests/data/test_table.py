@@ -118,6 +118,12 @@ def test_without_a_split_the_pictures_are_split_alike_whatever_their_order(folde
     assert len(set(splits.values())) > 1
 
 
+@pytest.mark.parametrize("name", ["", " ", ".", "/"])
+def test_a_row_without_a_pictures_name_is_told(folder: Path, name: str) -> None:
+    with pytest.raises(DataError, match="line 3: expected the name of a picture, got"):
+        read(folder, f"image,caption\na.jpg,a board\n{name},a dog\n")
+
+
 def test_two_splits_of_one_picture_are_refused_with_their_lines(folder: Path) -> None:
     with pytest.raises(DataError, match=r"expected one split for a\.jpg, got train \(line 2\), test \(line 3\)"):
         read(folder, "image,caption,split\na.jpg,a board,train\na.jpg,a red board,test\n")
