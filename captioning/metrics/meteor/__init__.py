@@ -1,0 +1,5 @@
+"""METEOR 1.5 in Python, equal to its Java program on English captions."""
+
+from captioning.metrics.meteor.meteor import Meteor, Scored
+
+__all__ = ["Meteor", "Scored"]
