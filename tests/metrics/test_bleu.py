@@ -8,7 +8,7 @@ import pytest
 from nltk.translate.bleu_score import corpus_bleu as nltk_bleu
 
 from captioning.metrics.bleu import bleu, bleu_statistics, corpus_bleu
-from captioning.metrics.ngrams import count_ngrams
+from captioning.metrics.ngrams import Compared
 
 
 def one(caption: str, *references: str, brevity_penalty: bool = True) -> list[float]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captioning.metrics.meteor.tables import Tables
+from captioning.metrics.word_tree import ROOT, UNKNOWN
 
 Found = list[tuple[int, int, int]]
 """The phrases of a caption: node, first word, number of words."""
@@ -45,7 +46,7 @@ class _Occurrences(NamedTuple):
 
 def find_phrases(captions: Sequence[Sequence[str]], references: Sequence[Sequence[str]], tables: Tables) -> Phrases:
     """Look all captions and references up at once."""
-    nodes = len(tables.edges) + 1
+    nodes = tables.tree.nodes
     own, others = _occurrences(captions, tables), _occurrences(references, tables)
     in_own, in_others = np.zeros((2, nodes), dtype=bool)
     in_own[own.node] = True
@@ -66,17 +67,16 @@ def find_phrases(captions: Sequence[Sequence[str]], references: Sequence[Sequenc
 def _occurrences(captions: Sequence[Sequence[str]], tables: Tables) -> _Occurrences:
     """All phrases of the table, sorted by caption: the tree is walked from all words at once."""
     lengths = np.fromiter(map(len, captions), np.int64, len(captions))
-    unknown = -1
-    flat = [tables.words.get(word, unknown) for word in chain.from_iterable(captions)]
-    words = np.array([*flat, unknown], dtype=np.int64)
+    flat = [tables.tree.words.get(word, UNKNOWN) for word in chain.from_iterable(captions)]
+    words = np.array(flat, dtype=np.int64)
     text = np.repeat(np.arange(len(captions)), lengths)
     ends = np.cumsum(lengths)[text]
     places = np.arange(len(flat))
-    nodes = np.zeros(len(flat), dtype=np.int64)
+    nodes = np.full(len(flat), ROOT)
     found = []
     length = 0
     while len(places):
-        nodes = tables.follow(nodes, words[places + length])
+        nodes = tables.tree.follow(nodes, words[places + length])
         length += 1
         alive = nodes >= 0
         places, nodes = places[alive], nodes[alive]

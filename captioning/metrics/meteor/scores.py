@@ -8,8 +8,6 @@ reference (R):
 A caption's score is that of the reference that it fits best; a corpus has the score of the summed counts.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,64 +18,30 @@ STAGE_WEIGHTS = (1.0, 0.6, 0.8, 0.6)
 """Of exact, stem, synonym and paraphrase matches."""
 
 
-class Side(NamedTuple):
-    """Counts (...,) of captions, or of references."""
+SIDE = 2 + 2 * len(STAGE_WEIGHTS)
+"""Counts of captions, and as many of references: their words, those without content (function words), matched content
+words by stage, matched function words by stage."""
 
-    words: NDArray[np.float64]
-    """Words."""
-    function_words: NDArray[np.float64]
-    """Those of them that carry no content."""
-    content_matches: NDArray[np.float64]
-    """(..., 4) matched content words, by stage."""
-    function_matches: NDArray[np.float64]
-    """(..., 4) matched function words, by stage."""
-
-    @property
-    def matches(self) -> NDArray[np.float64]:
-        """Matched words."""
-        return self.content_matches.sum(-1) + self.function_matches.sum(-1)
-
-    def share(self) -> NDArray[np.float64]:
-        """The weighted share of words that are matched: precision, or recall."""
-        length = DELTA * (self.words - self.function_words) + (1.0 - DELTA) * self.function_words
-        total = np.zeros_like(length)
-        for counts, weight in ((self.content_matches, DELTA), (self.function_matches, 1.0 - DELTA)):
-            for stage, of_stage in enumerate(STAGE_WEIGHTS):
-                total = total + counts[..., stage] * of_stage * weight
-        return total / length
+COUNTS = 2 * SIDE + 1
+"""The last is the number of chunks: runs of matches that follow one another on both sides."""
 
 
-class Statistics(NamedTuple):
-    """What the score is computed from; the statistics of a corpus are the sums of those of its images."""
+def scores(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The score (...,) from 0 to 1 of counts (..., `COUNTS`) of pairs or of their sum; 0 where nothing matches.
 
-    caption: Side
-    reference: Side
-    chunks: NDArray[np.float64]
-    """(...,) runs of matches."""
-
-    def rows(self, chosen: NDArray[np.int64]) -> "Statistics":
-        """Those of some pairs."""
-        caption, reference = (Side(*(column[chosen] for column in side)) for side in self[:2])
-        return Statistics(caption, reference, self.chunks[chosen])
-
-    @property
-    def complete(self) -> NDArray[np.bool_]:
-        """(...,) whether all words of both match, in one chunk."""
-        matched = (self.caption.matches == self.caption.words) & (self.reference.matches == self.reference.words)
-        return np.asarray(matched & (self.chunks == 1))
-
-    def sum(self) -> "Statistics":
-        """Those of the corpus; the single chunk of a complete match is not counted."""
-        caption, reference = (Side(*(column.sum(0) for column in side)) for side in self[:2])
-        return Statistics(caption, reference, np.where(self.complete, 0.0, self.chunks).sum(0))
-
-
-def scores(statistics: Statistics) -> NDArray[np.float64]:
-    """The score (...,) of pairs or of their sum, from 0 to 1; 0 where nothing matches or there are no words."""
-    caption, reference, chunks = statistics
+    In the counts of a pair whose words all match in one chunk, that chunk is left out: it is no fragment.
+    """
+    caption, reference, chunks = counts[..., :SIDE], counts[..., SIDE : 2 * SIDE], counts[..., -1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = 1.0 / ((1.0 - ALPHA) / caption.share() + ALPHA / reference.share())
-        fragmentation = chunks / ((caption.matches + reference.matches) / 2)
-        penalty = GAMMA * np.where(statistics.complete, 0.0, fragmentation) ** BETA
-        values = mean * (1.0 - penalty)
+        mean = 1.0 / ((1.0 - ALPHA) / _share(caption) + ALPHA / _share(reference))
+        fragmentation = chunks / ((caption[..., 2:].sum(-1) + reference[..., 2:].sum(-1)) / 2)
+        values = mean * (1.0 - GAMMA * fragmentation**BETA)
     return np.nan_to_num(np.maximum(values, 0.0), nan=0.0)
+
+
+def _share(side: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weighted share of words that are matched: precision, or recall."""
+    words, function_words = side[..., 0], side[..., 1]
+    length = DELTA * (words - function_words) + (1.0 - DELTA) * function_words
+    weights = [stage * kind for kind in (DELTA, 1.0 - DELTA) for stage in STAGE_WEIGHTS]
+    return sum(side[..., 2 + place] * weight for place, weight in enumerate(weights)) / length

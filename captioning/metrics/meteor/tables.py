@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captioning.errors import DataError
+from captioning.metrics.word_tree import ROOT, TreeGrower, WordTree
 
 EXTRA = "meteor"
 """The extra of this project that brings the package."""
@@ -85,16 +86,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Tables:
-    """The opened index.
+    """The opened index."""
 
-    Phrases are the nodes of a tree of words. The edge from node `n` by word `w` has the number n * words + w; edges
-    are sorted, and the edge in place i leads to node i + 1. The root is node 0.
-    """
-
-    words: dict[str, int]
-    """Word of the paraphrase table -> number."""
-    edges: NDArray[np.int64]
-    """All edges of the tree."""
+    tree: WordTree
+    """The phrases of the paraphrase table."""
     keys: NDArray[np.int32]
     """Nodes of phrases that have paraphrases, sorted."""
     starts: NDArray[np.int32]
@@ -103,13 +98,6 @@ class Tables:
     """Nodes of the paraphrases, for each key in the order of the table."""
     lists: dict[str, str]
     """The texts of `LISTS`."""
-
-    def follow(self, nodes: NDArray[np.int64], words: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The nodes (N,) that lie a word further; -1 where the tree ends. A word may be -1, too: unknown."""
-        wanted = nodes * len(self.words) + words
-        places = np.minimum(np.searchsorted(self.edges, wanted), len(self.edges) - 1)
-        found = (words >= 0) & (self.edges[places] == wanted)
-        return np.where(found, places + 1, -1)
 
 
 def user_cache() -> Path:
@@ -134,7 +122,8 @@ def open_tables(source: Source | None = None, cache: Path | None = None) -> Tabl
     arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS}
     words = (folder / "words.txt").read_text(encoding="utf-8").split("\n")
     lists = {name: (folder / f"{name}.txt").read_text(encoding="utf-8") for name in LISTS}
-    return Tables({word: number for number, word in enumerate(words)}, lists=lists, **arrays)
+    tree = WordTree({word: number for number, word in enumerate(words)}, arrays.pop("edges"))
+    return Tables(tree, lists=lists, **arrays)
 
 
 def _build(source: Source, folder: Path) -> None:
@@ -169,31 +158,26 @@ def _write(source: Source, folder: Path) -> None:
     sides = array("i")
     for pair in source.read_pairs():
         sides.extend([phrases.setdefault(side, len(phrases)) for side in pair])
-    words, edges, nodes = _tree(phrases)
+    tree, nodes = _tree(phrases)
     left, right = nodes[np.array(sides, dtype=np.int32).reshape(-1, 2).T]
     order = np.argsort(left, kind="stable")
     keys, starts = np.unique(left[order], return_index=True)
-    arrays = (edges, keys.astype(np.int32), np.append(starts, len(order)).astype(np.int32), right[order])
+    arrays = (tree.edges, keys.astype(np.int32), np.append(starts, len(order)).astype(np.int32), right[order])
     for name, values in zip(ARRAYS, arrays, strict=True):
         np.save(folder / f"{name}.npy", values)
-    (folder / "words.txt").write_bytes(b"\n".join(words))
+    (folder / "words.txt").write_text("\n".join(tree.words), encoding="utf-8", newline="\n")
 
 
-def _tree(phrases: dict[bytes, int]) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int32]]:
-    """The words, the edges, and the node of each phrase."""
+def _tree(phrases: dict[bytes, int]) -> tuple[WordTree, NDArray[np.int32]]:
+    """The tree, and the node of each phrase."""
     numbers: dict[bytes, int] = {}
     parts = [phrase.split() for phrase in phrases]
     lengths = np.fromiter(map(len, parts), np.int32, len(parts))
     flat = np.array([numbers.setdefault(word, len(numbers)) for word in chain.from_iterable(parts)], dtype=np.int64)
     begins = np.cumsum(lengths) - lengths
-    nodes = np.zeros(len(parts), dtype=np.int64)
-    edges: list[NDArray[np.int64]] = []
-    count = 0
+    grower = TreeGrower({word.decode("utf-8"): number for word, number in numbers.items()})
+    nodes = np.full(len(parts), ROOT)
     for depth in range(int(lengths.max())):
         deep = lengths > depth
-        wanted = nodes[deep] * len(numbers) + flat[begins[deep] + depth]
-        level, places = np.unique(wanted, return_inverse=True)
-        nodes[deep] = count + places + 1
-        count += len(level)
-        edges.append(level)
-    return list(numbers), np.concatenate(edges), nodes.astype(np.int32)
+        nodes[deep] = grower.grow(nodes[deep], flat[begins[deep] + depth])
+    return grower.tree(), nodes.astype(np.int32)
