@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,9 +79,9 @@ class DocumentFrequencies:
     def load(cls, path: Path) -> "DocumentFrequencies":
         """The frequencies that `save` wrote. No code of the file is run. Raises DataError."""
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 return cls._from_arrays(stored)
-        except (OSError, ValueError, KeyError, EOFError) as error:
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
             raise DataError(
                 f"{path}: expected document frequencies as `captioning evaluate --save_frequencies` writes them "
                 f"({error})"

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from captioning.errors import CaptioningError, ConfigError, DataError
-from captioning.metrics import DEFAULT, DocumentFrequencies, Scorer, score
+from captioning.metrics import DEFAULT, DocumentFrequencies, Scorer, score, suite
+from captioning.metrics.meteor import Meteor, tables
 from captioning.metrics.results import captions_by_image
+from captioning.metrics.table import score_table
 from captioning.text.tokenize import tokenize
 from tests.oracles.coco_scorer import NAMES, coco_scores
 
@@ -32,7 +34,7 @@ def parity(name: str) -> Any:
 
 
 def test_tiny_set_has_its_known_values() -> None:
-    scores = score(CAPTIONS, REFERENCES)
+    scores = score(CAPTIONS, REFERENCES, list(TINY_SET))
     assert scores.corpus == pytest.approx(TINY_SET, abs=5e-5)
     assert scores.per_image["CIDEr-D"] == pytest.approx({1: 10, 2: 4.2083, 3: 5.9965}, abs=5e-5)
     assert scores.per_image["ROUGE-L"] == pytest.approx({1: 1, 2: 0.8333, 3: 0.8944}, abs=5e-5)
@@ -43,10 +45,14 @@ def test_values_belong_to_ids_in_any_order() -> None:
     assert turned == score(CAPTIONS, REFERENCES)
 
 
-def test_meteor_is_named_as_unavailable() -> None:
+def test_without_its_package_meteor_is_left_out_with_the_extra_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "_meteor_of_package", Meteor)
+    monkeypatch.setattr(tables, "find_spec", lambda name: None)
     scores = score(CAPTIONS, REFERENCES)
     assert set(scores.unavailable) == {"METEOR"}
+    assert "pip install 'captioning[meteor]'" in scores.unavailable["METEOR"]
     assert set(scores.corpus) == set(scores.per_image) == set(DEFAULT) - {"METEOR"}
+    assert "METEOR n/a: METEOR needs" in score_table({"a": scores})
 
 
 def test_line_breaks_and_bars_shift_no_score() -> None:
