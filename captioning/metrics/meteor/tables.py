@@ -13,10 +13,11 @@ import sys
 import tempfile
 import zipfile
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
@@ -78,10 +79,17 @@ class Source:
         with zipfile.ZipFile(self.jar) as jar:
             return jar.read(LISTS[name]).decode("utf-8")
 
-    def read_pairs(self) -> Iterator[tuple[bytes, bytes]]:
-        """Phrase and paraphrase, in the order of the table."""
+    def read_phrases(self) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """Many phrases and their paraphrases at a time, in the order of the table."""
+        lines: list[bytes] = [b""]
         with gzip.open(self.paraphrases, "rb") as file:
-            yield from ((phrase, other) for _, phrase, other in zip(file, file, file, strict=True))
+            while block := file.read(1 << 24):
+                first, *others = block.split(b"\n")
+                lines[-1] += first
+                lines += others
+                whole = (len(lines) - 1) // 3 * 3
+                yield lines[1:whole:3], lines[2:whole:3]
+                del lines[:whole]
 
 
 @dataclass(frozen=True)
@@ -154,12 +162,13 @@ def _build(source: Source, folder: Path) -> None:
 def _write(source: Source, folder: Path) -> None:
     for name in LISTS:
         (folder / f"{name}.txt").write_text(source.read_list(name), encoding="utf-8")
-    phrases: dict[bytes, int] = {}
-    sides = array("i")
-    for pair in source.read_pairs():
-        sides.extend([phrases.setdefault(side, len(phrases)) for side in pair])
+    phrases: dict[bytes, int] = defaultdict(count().__next__)
+    sides: tuple[array, array] = (array("i"), array("i"))
+    for columns in source.read_phrases():
+        for side, column in zip(sides, columns, strict=True):
+            side.extend([phrases[phrase] for phrase in column])
     tree, nodes = _tree(phrases)
-    left, right = nodes[np.array(sides, dtype=np.int32).reshape(-1, 2).T]
+    left, right = (nodes[np.array(side)] for side in sides)
     order = np.argsort(left, kind="stable")
     keys, starts = np.unique(left[order], return_index=True)
     arrays = (tree.edges, keys.astype(np.int32), np.append(starts, len(order)).astype(np.int32), right[order])
@@ -170,10 +179,10 @@ def _write(source: Source, folder: Path) -> None:
 
 def _tree(phrases: dict[bytes, int]) -> tuple[WordTree, NDArray[np.int32]]:
     """The tree, and the node of each phrase."""
-    numbers: dict[bytes, int] = {}
+    numbers: dict[bytes, int] = defaultdict(count().__next__)
     parts = [phrase.split() for phrase in phrases]
     lengths = np.fromiter(map(len, parts), np.int32, len(parts))
-    flat = np.array([numbers.setdefault(word, len(numbers)) for word in chain.from_iterable(parts)], dtype=np.int64)
+    flat = np.array([numbers[word] for word in chain.from_iterable(parts)], dtype=np.int64)
     begins = np.cumsum(lengths) - lengths
     grower = TreeGrower({word.decode("utf-8"): number for word, number in numbers.items()})
     nodes = np.full(len(parts), ROOT)
