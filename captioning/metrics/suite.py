@@ -64,21 +64,29 @@ class Scorer:
         drops out of the mean. Captions of unknown images and an empty set are always errors. With `resamples`
         (1,000, say) each value of the whole set gets a confidence interval, by bootstrap over the images.
         """
-        _check_images(hypotheses, self.references, missing_as_empty=missing_as_empty)
-        captions = _Captions(self, [tokenize(hypotheses.get(image, "")) for image in self.references])
+        metrics, unavailable = self.measure(hypotheses, missing_as_empty=missing_as_empty)
+        scores = Scores(unavailable=unavailable)
         bootstrap = Bootstrap(len(self.references), resamples=resamples) if resamples else None
-        scores = Scores()
-        for name in self.metrics:
-            try:
-                metric = METRICS[name](captions)
-            except DataError as reason:
-                scores.unavailable[name] = str(reason)
-                continue
+        for name, metric in metrics.items():
             scores.corpus[name] = metric.corpus
             scores.per_image[name] = dict(zip(self.references, metric.images.tolist(), strict=True))
             if bootstrap is not None:
                 scores.intervals[name] = bootstrap.interval(metric)
         return scores
+
+    def measure(
+        self, hypotheses: Mapping[Any, str], *, missing_as_empty: bool = False
+    ) -> tuple[dict[str, Summable], dict[str, str]]:
+        """Each metric as counts of the images, in the order of the references; and why others are unavailable."""
+        _check_images(hypotheses, self.references, missing_as_empty=missing_as_empty)
+        captions = _Captions(self, [tokenize(hypotheses.get(image, "")) for image in self.references])
+        metrics, unavailable = {}, {}
+        for name in self.metrics:
+            try:
+                metrics[name] = METRICS[name](captions)
+            except DataError as reason:
+                unavailable[name] = str(reason)
+        return metrics, unavailable
 
 
 def score(
