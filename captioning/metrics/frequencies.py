@@ -15,6 +15,15 @@ from captioning.errors import DataError
 from captioning.metrics.ngrams import Compared, Words
 from captioning.metrics.word_tree import ROOT, UNKNOWN, Integers, WordTree
 
+FILE = "document_frequencies.npz"
+"""The file's name beside a model."""
+
+
+def find_frequencies(path: Path | str) -> Path:
+    """The file itself, or that in a model's folder or in a run's folder."""
+    path = Path(path)
+    return next((place for place in (path / FILE, path / "model" / FILE) if place.is_file()), path)
+
 
 @dataclass(frozen=True)
 class DocumentFrequencies:

@@ -147,9 +147,10 @@ def test_an_unknown_metric_names_the_nearest() -> None:
     [
         (
             [{"image_id": 1, "caption": "a"}] * 2 + [{"image_id": 2, "caption": "a"}],
-            r"1 of the images.*\(1\)",
+            r"1 of the images.*\('1'\)",
         ),
         ([{"image_id": 1}], "row 0"),
+        ([{"image_id": None, "caption": "a"}], "row 0"),
         ([{"image_id": 1, "caption": None}], "row 0"),
         (["a dog"], "row 0"),
     ],
@@ -159,9 +160,13 @@ def test_bad_predictions_are_named(rows: list[Any], message: str) -> None:
         captions_by_image(rows)
 
 
-def test_predictions_keep_their_ids() -> None:
-    rows = [{"image_id": "007", "caption": "a"}, {"image_id": 7, "caption": "b"}]
-    assert captions_by_image(rows) == {"007": "a", 7: "b"}
+def test_ids_are_text_and_numbers_that_read_alike_are_one_image() -> None:
+    assert captions_by_image([{"image_id": "007", "caption": "a"}, {"image_id": 7, "caption": "b"}]) == {
+        "007": "a",
+        "7": "b",
+    }
+    with pytest.raises(DataError, match=r"1 of the images.*'7'"):
+        captions_by_image([{"image_id": "7", "caption": "a"}, {"image_id": 7, "caption": "b"}])
 
 
 def test_a_scorer_gives_the_same_again() -> None:
