@@ -5,13 +5,17 @@ BIN := $(VENV)/bin
 # The real data that some tests read, where a folder `shared` lies beside the project's.
 export CAPTIONING_SHARED ?= $(wildcard $(abspath ../shared))
 
-.PHONY: demo test setup clean
+.PHONY: demo test parity setup clean
 
 demo: $(VENV)/.demo
 	$(BIN)/captioning demo
 
 test: $(VENV)/.dev
 	$(BIN)/python scripts/check.py
+
+# All metrics beside the common COCO scorer's, which needs Java; writes the tables of docs/metrics.md.
+parity: $(VENV)/.dev
+	$(BIN)/python -m scripts.parity
 
 setup: $(VENV)/.dev
 
