@@ -23,9 +23,16 @@ from captioning.data.dataset import CaptionDataset
 from captioning.data.records import CaptionSet, build_vocabulary
 from captioning.data.sources import Pictures
 from captioning.errors import ConfigError
-from captioning.evaluation import predict, score_predictions, search_details, write_predictions, write_scores
+from captioning.evaluation import (
+    count_frequencies,
+    predict,
+    score_predictions,
+    search_details,
+    write_predictions,
+    write_scores,
+)
 from captioning.extraction import extraction_device
-from captioning.metrics import Scores
+from captioning.metrics import Scores, frequencies
 from captioning.run import folder as run_folder
 from captioning.run.data import Progress, RunData, open_data, open_pictures
 from captioning.training.callbacks import MovingAverage, SamplePicture, SampleSheet
@@ -87,6 +94,8 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     if trainer.interrupted:
         raise KeyboardInterrupt
     best = _keep_best(trainer, module, folder)
+    if leads:
+        _keep_frequencies(data.captions.split("train"), folder / run_folder.MODEL)
     progress = report("caption the validation pictures")
     scores = _evaluate(best, data.captions.split("val"), pictures, progress, folder=folder if leads else None)
     _log.warning("done in %.1f minutes: %s", (time.monotonic() - started) / 60, folder)
@@ -227,6 +236,12 @@ def _keep_best(trainer: pl.Trainer, module: CaptioningModule, folder: Path) -> C
     if trainer.is_global_zero:
         save(best, module.description, folder / run_folder.MODEL)
     return best
+
+
+def _keep_frequencies(captions: CaptionSet, folder: Path) -> None:
+    """CIDEr's document frequencies of the training captions, beside the model; a single image has none."""
+    if len(captions) > 1:
+        count_frequencies(captions).save(folder / frequencies.FILE)
 
 
 def _evaluate(

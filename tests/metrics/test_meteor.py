@@ -152,27 +152,8 @@ def test_stems_agree_with_nltk() -> None:
         "eed",
         "ism",
     ]
-    starts = [
-        "walk",
-        "hop",
-        "bias",
-        "fill",
-        "happ",
-        "commun",
-        "gener",
-        "play",
-        "enjoy",
-        "vie",
-        "sk",
-        "b",
-        "controll",
-        "relat",
-        "ski",
-        "tie",
-        "agr",
-        "hostil",
-        "singl",
-    ]
+    starts = ["walk", "hop", "bias", "fill", "happ", "commun", "gener", "play", "enjoy", "vie", "sk", "b", "controll"]
+    starts += ["relat", "ski", "tie", "agr", "hostil", "singl"]
     words = [start + ending for start in starts for ending in endings]
     assert [stem(word) for word in words] == [theirs.stem(word) for word in words]
 
