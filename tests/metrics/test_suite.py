@@ -251,6 +251,16 @@ def test_published_examples(name: str) -> None:
     assert list(scores.corpus.values()) == pytest.approx(expected, abs=tolerance)
 
 
+def test_published_values_of_meteor() -> None:
+    pytest.importorskip("pycocoevalcap")
+    for name, expected in (("two sentences", 0.295797), ("good captions", 0.3444), ("bad captions", 0.1861)):
+        captions, references, _, tolerance = PUBLISHED[name]
+        references = CATS_AND_DOGS if references == "cats and dogs" else references
+        assert score(captions, references, "METEOR").corpus["METEOR"] == pytest.approx(expected, abs=tolerance)
+    single = score({1: "this is a good test"}, {1: ["this is a test", "this is also a test"]}, "METEOR")
+    assert single.corpus["METEOR"] == pytest.approx(0.444344, abs=1e-6)
+
+
 def test_published_single_sentence() -> None:
     scores = score({1: "this is a good test"}, {1: ["this is a test", "this is also a test"]}, NAMES[:5])
     expected = [0.8, 0.632455, 0.510873, 0.0000904, 0.907063]
