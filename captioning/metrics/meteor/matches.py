@@ -60,7 +60,7 @@ def find_matches(pairs: Pairs, tables: Tables, words: Words) -> Matches:
         first += len(others)
         places = _places(others)
         _match_exactly(rows, own, places)
-        unequal = {pair: words for pair, words in others.items() if words != own}
+        unequal = {pair: other for pair, other in others.items() if other != own}
         _match_related(rows, own, places if len(unequal) == len(others) else _places(unequal), related)
         _match_phrases(rows, image, unequal, phrases)
     return _sorted(rows)
