@@ -17,6 +17,7 @@ from captioning.metrics.meteor.stem import stem
 from captioning.metrics.meteor.tables import Tables, open_tables
 from captioning.metrics.meteor.words import Words
 from tests.metrics.tiny_meteor import TEXTS, tables, write_source
+from tests.oracles.plain_alignment import Match, plain_alignment
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +102,33 @@ def test_the_search_finds_what_trying_all_finds() -> None:
         )
         expected = best_by_trying_all(matches, len(other))
         assert (int(aligned.taken.sum()), int(aligned.chunks[0])) == expected, (own, other)
+
+
+def drawn_matches(generator: random.Random, own: int, words: int) -> list[Match]:
+    """Any matches that fit, sorted by their place in the reference."""
+    drawn = []
+    for _ in range(generator.randint(0, 16)):
+        start, own_start = generator.randrange(words), generator.randrange(own)
+        exact = generator.random() < 0.5
+        longest = 1 if exact else 3
+        length = generator.randint(1, min(longest, words - start))
+        drawn.append(Match(start, length, own_start, generator.randint(1, min(longest, own - own_start)), exact))
+    return sorted(drawn, key=lambda match: match.start)
+
+
+def test_the_search_of_many_pairs_takes_what_its_slow_twin_takes() -> None:
+    generator = random.Random(11)
+    lengths = [(generator.randint(1, 13), generator.randint(1, 11)) for _ in range(150)]
+    matches = [drawn_matches(generator, own, words) for own, words in lengths]
+    rows = [(pair, *match) for pair, of_pair in enumerate(matches) for match in of_pair]
+    pair, start, length, own_start, own_length, exact = np.array(rows, dtype=np.int64).T
+    own_words, words = np.array(lengths).T
+    stage = np.where(exact, EXACT, PARAPHRASE)
+    aligned = align(Matches(pair, start, length, own_start, own_length, stage), own_words, words)
+    for number, of_pair in enumerate(matches):
+        best = plain_alignment(of_pair, lengths[number][1])
+        taken = [row[1:] for row, chosen in zip(rows, aligned.taken, strict=True) if chosen and row[0] == number]
+        assert (taken, aligned.chunks[number]) == ([tuple(match) for match in best.taken], best.chunks)
 
 
 def test_companions_change_nothing(tiny: Tables) -> None:
