@@ -64,7 +64,8 @@ def run(arguments: Sequence[str]) -> int:
         raise ConfigError("evaluate: --several is about --predictions FILE, got none")
     show_log()
     all_captions = _read_captions(options)
-    captions = _chosen(all_captions, options.split)
+    split = options.split or _default_split(all_captions)
+    captions = _chosen(all_captions, split)
     frequencies = _frequencies(options, captions)
     if options.several:
         return _describe_samples(options, captions, frequencies)
@@ -81,7 +82,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     statistics = _statistics(said, all_captions)
     missing = len(captions) - len(said.captions)
-    said.details.update(split=options.split or "val", images=len(captions), missing=missing)
+    said.details.update(split=split, images=len(captions), missing=missing)
     _show(options, said, scores, statistics)
     return 0
 
@@ -115,9 +116,14 @@ def _read_captions(options: Any) -> "CaptionSet":
     return found
 
 
-def _chosen(captions: "CaptionSet", split: str | None) -> "CaptionSet":
+def _default_split(captions: "CaptionSet") -> str:
+    """val, which is the whole of a file that states no splits and was read for given predictions."""
+    return WHOLE if {record.split for record in captions.records if record.captions} == {"val"} else "val"
+
+
+def _chosen(captions: "CaptionSet", split: str) -> "CaptionSet":
     if split != WHOLE:
-        return captions.split(split or "val")
+        return captions.split(split)
     return replace(captions, records=tuple(record for record in captions.records if record.captions))
 
 

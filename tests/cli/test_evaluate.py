@@ -50,7 +50,7 @@ def test_scores_are_those_of_the_function_in_every_file(captions, results, tmp_p
     assert stored["scores"] == scores.corpus
     assert stored["intervals"] == {name: list(interval) for name, interval in scores.intervals.items()}
     assert stored["statistics"] == {"captions": 3, "distinct": 1.0, "words_used": 13, "mean_length": 19 / 3}
-    assert (stored["images"], stored["missing"]) == (3, 0)
+    assert (stored["images"], stored["missing"], stored["split"]) == (3, 0, "all")
     images = json.loads((output / "per_image.json").read_text(encoding="utf-8"))
     assert images == {image: {name: scores.per_image[name][image] for name in NAMES} for image in map(str, REFERENCES)}
     printed = capsys.readouterr().out
