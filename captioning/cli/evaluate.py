@@ -72,6 +72,7 @@ def run(arguments: Sequence[str]) -> int:
     from captioning.evaluation import REPORTED, score_predictions
 
     said = _predictions(options, captions)
+    _save_predictions(options, said)
     scores = score_predictions(
         said.captions,
         captions,
@@ -161,6 +162,17 @@ def _predictions(options: Any, captions: "CaptionSet") -> _Said:
     return _Said(said.captions, details, words, said.unfinished)
 
 
+def _save_predictions(options: Any, said: _Said) -> None:
+    """Before anything is scored: what took longest is not lost to a metric."""
+    from captioning.evaluation import write_predictions
+    from captioning.run.folder import PREDICTIONS
+
+    if options.output is not None:
+        folder = Path(options.output)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_predictions(folder / PREDICTIONS, said.captions)
+
+
 def _statistics(said: _Said, captions: "CaptionSet") -> dict[str, Any]:
     """What the captions are like, without what is not known."""
     from captioning.metrics.captions import describe_captions
@@ -196,17 +208,15 @@ def _describe_samples(options: Any, captions: "CaptionSet", frequencies: "Docume
 
 
 def _show(options: Any, said: _Said, scores: "Scores", statistics: Mapping[str, Any]) -> None:
-    from captioning.evaluation import write_image_scores, write_predictions, write_scores
+    from captioning.evaluation import write_image_scores, write_scores
     from captioning.metrics.table import escape_cell, metric_table
-    from captioning.run.folder import PREDICTIONS, SCORES
+    from captioning.run.folder import SCORES
 
     text = "\n\n".join([metric_table(scores), _sentence(statistics), _sentence(said.details)])
     print(text)
     if options.output is None:
         return
     folder = Path(options.output)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_predictions(folder / PREDICTIONS, said.captions)
     write_scores(folder / SCORES, scores, details=said.details, statistics=statistics)
     write_image_scores(folder / "per_image.json", scores)
     title = options.model or options.predictions
