@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The real data that some tests read, where a folder `shared` lies beside the project's.
 export CAPTIONING_SHARED ?= $(wildcard $(abspath ../shared))
 
-.PHONY: demo test soak fuzz setup clean
+.PHONY: demo test parity soak fuzz setup clean
 
 demo: $(VENV)/.demo
 	$(BIN)/captioning demo
@@ -19,6 +19,10 @@ soak: $(VENV)/.dev
 # Some 12,000 inputs that no one would write; `make test` tries a few hundred.
 fuzz: $(VENV)/.dev
 	FUZZ_EXAMPLES=640 $(BIN)/python -m pytest -q -n 2 tests/fuzz
+
+# All metrics beside the common COCO scorer's, which needs Java; writes the tables of docs/metrics.md.
+parity: $(VENV)/.dev
+	$(BIN)/python -m scripts.parity
 
 setup: $(VENV)/.dev
 

@@ -1,7 +1,7 @@
 """A captioner on captioned images: free-running captions, and the metrics of the whole set."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ from captioning.data.synthetic import DrawnSet
 from captioning.decoding.search import Search
 from captioning.disk import write_json
 from captioning.errors import DataError
-from captioning.metrics import DEFAULT, Scores, score
+from captioning.metrics import DEFAULT, DocumentFrequencies, Scores, score
 from captioning.metrics.attention import Pointing, pointing
-from captioning.metrics.results import captions_by_image
+from captioning.metrics.results import one_each, samples_by_image
+from captioning.metrics.suite import compared_words
 
 REPORTED = (*DEFAULT, "BLEU-1-no-penalty", "BLEU-2-no-penalty", "BLEU-3-no-penalty", "BLEU-4-no-penalty")
 
@@ -60,9 +61,31 @@ def predict(
     return Predictions(said, unfinished)
 
 
-def score_predictions(predictions: Mapping[str, str], captions: CaptionSet) -> Scores:
+def score_predictions(
+    predictions: Mapping[str, str],
+    captions: CaptionSet,
+    *,
+    metrics: Sequence[str] = REPORTED,
+    frequencies: DocumentFrequencies | None = None,
+    missing_as_empty: bool = False,
+    resamples: int = 0,
+) -> Scores:
     """The metrics of the whole set, BLEU with and without brevity penalty; each image once."""
-    return score(predictions, captions.references, metrics=REPORTED)
+    return score(
+        predictions,
+        captions.references,
+        metrics,
+        frequencies=frequencies,
+        missing_as_empty=missing_as_empty,
+        resamples=resamples,
+    )
+
+
+def count_frequencies(captions: CaptionSet) -> DocumentFrequencies:
+    """In how many images each n-gram occurs, for CIDEr of other images or as a reward. Raises DataError."""
+    return DocumentFrequencies.of(
+        [[compared_words(caption) for caption in record.captions] for record in captions.records]
+    )
 
 
 @dataclass(frozen=True)
@@ -99,15 +122,20 @@ def write_predictions(path: Path, predictions: Mapping[str, str]) -> None:
     write_json(path, rows)
 
 
-def read_predictions(path: Path) -> dict[str, str]:
-    """The inverse of `write_predictions`; ids as text. Raises DataError."""
+def read_samples(path: Path) -> dict[str, list[str]]:
+    """COCO results JSON in which an image may have several captions; ids as text. Raises DataError."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: expected COCO results JSON ({error})") from error
     if not isinstance(rows, list):
         raise DataError(f"{path}: expected a list of image_id and caption, got a {type(rows).__name__}")
-    return {str(image_id): caption for image_id, caption in captions_by_image(rows).items()}
+    return samples_by_image(rows)
+
+
+def read_predictions(path: Path) -> dict[str, str]:
+    """The inverse of `write_predictions`; ids as text. Raises DataError, also for an image that comes twice."""
+    return one_each(read_samples(path))
 
 
 def search_details(search: Search) -> dict[str, Any]:
@@ -115,7 +143,20 @@ def search_details(search: Search) -> dict[str, Any]:
     return search.details()
 
 
-def write_scores(path: Path, scores: Scores, *, details: Mapping[str, Any]) -> None:
+def write_scores(
+    path: Path, scores: Scores, *, details: Mapping[str, Any], statistics: Mapping[str, Any] | None = None
+) -> None:
     """The corpus values with all that a reader must know to compare them."""
-    content = {"scores": scores.corpus, "unavailable": scores.unavailable, **details}
+    content = {"scores": scores.corpus, "intervals": scores.intervals, "unavailable": scores.unavailable, **details}
+    if statistics is not None:
+        content["statistics"] = statistics
     write_json(path, content)
+
+
+def write_image_scores(path: Path, scores: Scores) -> None:
+    """JSON: image_id -> metric -> value."""
+    images: dict[str, dict[str, float]] = {}
+    for name, values in scores.per_image.items():
+        for image_id, value in values.items():
+            images.setdefault(image_id, {})[name] = value
+    write_json(path, images)

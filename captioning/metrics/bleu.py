@@ -10,27 +10,37 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from captioning.metrics.ngrams import LONGEST, CountedCaption, count_ngrams
+from captioning.metrics.ngrams import LONGEST, Compared, Words
+from captioning.metrics.word_tree import Integers
 
 TINY, SMALL = 1e-15, 1e-9
 """Added to the counts of matches and of n-grams: no division by zero, and no match is not quite zero."""
 
 
-def bleu_statistics(caption: CountedCaption, references: Sequence[CountedCaption]) -> list[int]:
-    """10 counts: matches of 1- to 4-grams, n-grams there are, the caption's length, the nearest reference's.
+def bleu_statistics(compared: Compared) -> Integers:
+    """(captions, 10) counts: matches of 1- to 4-grams, n-grams there are, own length, that of the nearest reference.
 
     An n-gram matches as often as it occurs in the one reference that has it most. The counts add up over
     images: the BLEU of a corpus is the BLEU of the sum.
     """
-    matches = [0] * LONGEST
-    others = [reference.ngrams for reference in references]
-    for ngram, count in caption.ngrams.items():
-        most = max([other.get(ngram, 0) for other in others])
-        matches[len(ngram) - 1] += min(count, most)
-    length = len(caption.words)
-    ngrams = [max(0, length - n) for n in range(LONGEST)]
-    _, nearest = min((abs(len(other.words) - length), len(other.words)) for other in references)
-    return [*matches, *ngrams, length, nearest]
+    own, others = compared.own, compared.others
+    rows, other_rows = compared.shared
+    most = np.zeros(len(own.times), dtype=np.int64)
+    np.maximum.at(most, rows, others.times[other_rows])
+    cell = own.caption * LONGEST + compared.counted.sizes[own.ngram] - 1
+    matches = np.bincount(cell, np.minimum(own.times, most), minlength=len(own.lengths) * LONGEST)
+    ngrams = np.maximum(own.lengths[:, None] - np.arange(LONGEST), 0)
+    counts = (matches.reshape(-1, LONGEST), ngrams, own.lengths[:, None], _nearest(compared)[:, None])
+    return np.concatenate(counts, axis=1).astype(np.int64)
+
+
+def _nearest(compared: Compared) -> Integers:
+    """(captions,) the length of the reference that is nearest in length; of equally near ones, the shorter."""
+    caption, reference = compared.pairs
+    length = compared.others.lengths[reference]
+    scale = 2 + int(length.max(initial=0))
+    distance = np.abs(length - compared.own.lengths[caption]) * scale + length
+    return np.asarray(np.minimum.reduceat(distance, compared.first_pair[:-1]) % scale)
 
 
 def bleu(statistics: ArrayLike, *, brevity_penalty: bool = True) -> NDArray[np.float64]:
@@ -45,14 +55,8 @@ def bleu(statistics: ArrayLike, *, brevity_penalty: bool = True) -> NDArray[np.f
 
 
 def corpus_bleu(
-    captions: Sequence[Sequence[str]],
-    references: Sequence[Sequence[Sequence[str]]],
-    *,
-    brevity_penalty: bool = True,
+    captions: Sequence[Words], references: Sequence[Sequence[Words]], *, brevity_penalty: bool = True
 ) -> list[float]:
     """BLEU-1 to BLEU-4 of tokenized captions, each with the tokenized references of its image."""
-    rows = [
-        bleu_statistics(count_ngrams(words), [count_ngrams(other) for other in others])
-        for words, others in zip(captions, references, strict=True)
-    ]
-    return [float(value) for value in bleu(np.sum(rows, axis=0), brevity_penalty=brevity_penalty)]
+    statistics = bleu_statistics(Compared.one_each(captions, references))
+    return [float(value) for value in bleu(statistics.sum(axis=0), brevity_penalty=brevity_penalty)]

@@ -11,119 +11,27 @@ what the COCO scorer prints as "CIDEr". Neither stems words.
 """
 
 import math
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, ClassVar
 
-from captioning.errors import DataError
-from captioning.metrics.ngrams import LONGEST, CountedCaption, Ngram, count_ngrams
+import numpy as np
+from numpy.typing import NDArray
 
-Caption = Sequence[str] | CountedCaption
-"""The words of a caption, or these with their n-grams counted."""
+from captioning.metrics.frequencies import DocumentFrequencies
+from captioning.metrics.ngrams import LONGEST, Compared, Counts, Words
 
 SCALE = 10.0
 """A caption equal to all its references scores 10; papers print 100 times the value."""
 
 
-@dataclass(frozen=True)
-class DocumentFrequencies:
-    """In how many images' references each n-gram occurs."""
-
-    counts: Mapping[Ngram, int]
-    """N-gram -> images with a reference that has it."""
-    documents: int
-    """Images counted, at least 2: with one image every n-gram would weigh nothing."""
-
-    def __post_init__(self) -> None:
-        if self.documents < 2:
-            raise DataError(
-                "document frequencies: expected the references of at least 2 images, got those of "
-                f"{self.documents}: they are undefined; give those of a larger set, such as the training set"
-            )
-
-    @classmethod
-    def of(cls, references: Iterable[Iterable[Caption]]) -> "DocumentFrequencies":
-        """Counts over images, each given as its tokenized references."""
-        counts: Counter[Ngram] = Counter()
-        documents = 0
-        for captions in references:
-            counts.update(set().union(*(count_ngrams(caption).ngrams for caption in captions)))
-            documents += 1
-        return cls(counts, documents)
-
-    @cached_property
-    def weights(self) -> dict[Ngram, float]:
-        """N-gram -> log(documents / documents that have it)."""
-        most = self.weight_of_unknown
-        return {ngram: most - math.log(max(1, count)) for ngram, count in self.counts.items()}
-
-    @property
-    def weight_of_unknown(self) -> float:
-        """The weight of an n-gram that no document has: as if one had it."""
-        return math.log(self.documents)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain types for JSON; the words of an n-gram are joined by spaces."""
-        counts = {" ".join(ngram): count for ngram, count in self.counts.items()}
-        return {"documents": self.documents, "counts": counts}
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> "DocumentFrequencies":
-        """The frequencies that `to_dict` wrote."""
-        counts = {tuple(text.split(" ")): int(count) for text, count in stored["counts"].items()}
-        return cls(counts, int(stored["documents"]))
-
-
-class Vector(NamedTuple):
-    """A caption as weights of its n-grams."""
-
-    weights: dict[Ngram, float]
-    """N-gram -> count times weight."""
-    norms: list[float]
-    """Euclidean norm of the part of 1-, 2-, 3- and 4-grams."""
-    length: int
-    """Words of the caption."""
-
-
-def vector(caption: Caption, frequencies: DocumentFrequencies) -> Vector:
-    """The caption's n-gram counts times the n-grams' weights."""
-    counted = count_ngrams(caption)
-    known, unknown = frequencies.weights, frequencies.weight_of_unknown
-    weights = {}
-    squares = [0.0] * LONGEST
-    for ngram, count in counted.ngrams.items():
-        weights[ngram] = weight = count * known.get(ngram, unknown)
-        squares[len(ngram) - 1] += weight * weight
-    return Vector(weights, [math.sqrt(square) for square in squares], len(counted.words))
-
-
-def similarity(caption: Vector, reference: Vector, *, clip: bool, sigma: float) -> float:
-    """The sum over n of the cosines of one caption and one reference, times the penalty of other lengths."""
-    products = [0.0] * LONGEST
-    for ngram in caption.weights.keys() & reference.weights.keys():
-        mine, other = caption.weights[ngram], reference.weights[ngram]
-        products[len(ngram) - 1] += (min(mine, other) if clip else mine) * other
-    cosines = 0.0
-    for product, mine, other in zip(products, caption.norms, reference.norms, strict=True):
-        if product:
-            cosines += product / (mine * other)
-    return cosines * math.exp(-((caption.length - reference.length) ** 2) / (2 * sigma**2))
-
-
 class Cider:
-    """What CIDEr-D and plain CIDEr share; the references of the latest `keep` images stay as vectors."""
+    """What CIDEr-D and plain CIDEr share."""
 
     clip: ClassVar[bool]
     sigma: ClassVar[float]
 
     def __init__(
-        self,
-        references: Mapping[Any, Sequence[Caption]],
-        *,
-        frequencies: DocumentFrequencies | None = None,
-        keep: int = 10_000,
+        self, references: Mapping[Any, Sequence[Words]], *, frequencies: DocumentFrequencies | None = None
     ) -> None:
         """`references`: image -> tokenized captions; `frequencies`: counted from them unless given.
 
@@ -131,27 +39,62 @@ class Cider:
         counted from, an end word of their own.
         """
         self.references = references
-        self.frequencies = frequencies or DocumentFrequencies.of(references.values())
-        self._keep = keep
-        self._kept: dict[Any, list[Vector]] = {}
+        self.frequencies = frequencies or DocumentFrequencies.of(list(references.values()))
 
-    def score(self, captions: Mapping[Any, Caption]) -> dict[Any, float]:
+    def score(self, captions: Mapping[Any, Words]) -> dict[Any, float]:
         """The score of each image's tokenized caption; the corpus has their mean."""
-        return {image: self.score_one(image, caption) for image, caption in captions.items()}
+        return dict(zip(captions, self.score_many(list(captions), list(captions.values())).tolist(), strict=True))
 
-    def score_one(self, image: Hashable, caption: Caption) -> float:
+    def score_one(self, image: Hashable, caption: Words) -> float:
         """The score of one tokenized caption against the references of `image`."""
-        mine = vector(caption, self.frequencies)
-        others = self._reference_vectors(image)
-        total = sum(similarity(mine, other, clip=self.clip, sigma=self.sigma) for other in others)
-        return SCALE * total / (LONGEST * len(others))
+        return float(self.score_many([image], [caption])[0])
 
-    def _reference_vectors(self, image: Hashable) -> list[Vector]:
-        if image not in self._kept:
-            if len(self._kept) >= self._keep:
-                del self._kept[next(iter(self._kept))]  # the oldest
-            self._kept[image] = [vector(caption, self.frequencies) for caption in self.references[image]]
-        return self._kept[image]
+    def score_many(self, images: Sequence[Hashable], captions: Sequence[Words]) -> NDArray[np.float64]:
+        """(captions,) the scores of tokenized captions, each with its image; an image may come several times.
+
+        As a reward of sampled captions it takes a few milliseconds for hundreds of them.
+        """
+        places = {image: place for place, image in enumerate(dict.fromkeys(images))}
+        numbers = np.fromiter((places[image] for image in images), np.int64, len(images))
+        compared = Compared(captions, numbers, [self.references[image] for image in places])
+        return self.of(compared, self.frequencies)
+
+    @classmethod
+    def of(cls, compared: Compared, frequencies: DocumentFrequencies) -> NDArray[np.float64]:
+        """(captions,) the scores of captions that stand beside their references."""
+        caption, reference = compared.pairs
+        weights = frequencies.weights_of(compared.counted.tree)
+        own, others = (counts.times * weights[counts.ngram] for counts in (compared.own, compared.others))
+        norms = np.sqrt(_sums(compared, compared.own, own**2))[caption]
+        norms = norms * np.sqrt(_sums(compared, compared.others, others**2))[reference]
+        products = cls._products(compared, own, others)
+        cosines = np.divide(products, norms, out=np.zeros_like(products), where=products != 0).sum(axis=1)
+        gaps = compared.own.lengths[caption] - compared.others.lengths[reference]
+        similar = cosines * np.exp(-(gaps**2) / (2 * cls.sigma**2))
+        totals = np.bincount(caption, similar, minlength=len(compared.captions))
+        return np.asarray(SCALE * totals / (LONGEST * compared.many[compared.images]))
+
+    @classmethod
+    def _products(
+        cls, compared: Compared, own: NDArray[np.float64], others: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """(pairs, 4) the products of the vectors of each caption and each of its references."""
+        rows, other_rows = compared.shared
+        mine, theirs = own[rows], others[other_rows]
+        caption = compared.own.caption[rows]
+        number = compared.others.caption[other_rows] - compared.first_reference[compared.images[caption]]
+        pair = compared.first_pair[caption] + number
+        cell = pair * LONGEST + compared.counted.sizes[compared.own.ngram[rows]] - 1
+        product = (np.minimum(mine, theirs) if cls.clip else mine) * theirs
+        sums = np.bincount(cell, product, minlength=int(compared.first_pair[-1]) * LONGEST)
+        return sums.astype(np.float64).reshape(-1, LONGEST)
+
+
+def _sums(compared: Compared, counts: Counts, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(captions, 4) sums over each caption's n-grams of 1, 2, 3 and 4 words."""
+    cell = counts.caption * LONGEST + compared.counted.sizes[counts.ngram] - 1
+    sums = np.bincount(cell, values, minlength=len(counts.lengths) * LONGEST)
+    return sums.astype(np.float64).reshape(-1, LONGEST)
 
 
 class CiderD(Cider):

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -11,30 +11,37 @@ from numpy.typing import NDArray
 
 from captioning.errors import ConfigError, DataError
 from captioning.metrics.bleu import bleu, bleu_statistics
-from captioning.metrics.cider import Cider, CiderD, CiderPlain, DocumentFrequencies
-from captioning.metrics.ngrams import CountedCaption, count_ngrams
+from captioning.metrics.bootstrap import Bootstrap, Interval, Summable
+from captioning.metrics.cider import Cider, CiderD, CiderPlain
+from captioning.metrics.frequencies import DocumentFrequencies
+from captioning.metrics.meteor import Meteor
+from captioning.metrics.meteor import scores as meteor_scores
+from captioning.metrics.ngrams import Compared
 from captioning.metrics.rouge import rouge_l
+from captioning.metrics.spice import spice
 from captioning.text.characters import space_out
 from captioning.text.tokenize import tokenize
 
 DEFAULT = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
-"""What papers report; BLEU without brevity penalty and plain CIDEr are computed when asked for by name."""
+"""What papers report; BLEU without brevity penalty, plain CIDEr and SPICE are computed when asked for by name."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """The values of a set of captions: BLEU, METEOR and ROUGE-L from 0 to 1, CIDEr from 0 to 10."""
+    """The values of a set of captions: BLEU, METEOR, ROUGE-L and SPICE from 0 to 1, CIDEr from 0 to 10."""
 
     corpus: dict[str, float] = field(default_factory=dict)
-    """Metric -> value of the whole set (BLEU: from summed counts, not the mean over images)."""
+    """Metric -> value of the whole set (BLEU and METEOR: from summed counts, not the mean over images)."""
     per_image: dict[str, dict[Any, float]] = field(default_factory=dict)
     """Metric -> image -> value."""
     unavailable: dict[str, str] = field(default_factory=dict)
     """Metric that was asked for and has no value here -> reason."""
+    intervals: dict[str, Interval] = field(default_factory=dict)
+    """Metric -> 95 % confidence interval of the value of the whole set, where resamples were asked for."""
 
 
 class Scorer:
-    """Scores captions against references that are tokenized and counted once."""
+    """Scores captions against references that are tokenized once."""
 
     def __init__(
         self,
@@ -49,41 +56,43 @@ class Scorer:
         if without:
             raise DataError(f"references: {_some(without)} have no caption; leave these images out")
         self.references = {
-            image: [count_ngrams(_words(caption)) for caption in captions] for image, captions in references.items()
+            image: [compared_words(caption) for caption in captions] for image, captions in references.items()
         }
-        self._frequencies = frequencies
-        self._ciders: dict[type[Cider], Cider] = {}
+        self.frequencies = frequencies
 
-    def score(self, hypotheses: Mapping[Any, str], *, missing_as_empty: bool = False) -> Scores:
+    def score(self, hypotheses: Mapping[Any, str], *, missing_as_empty: bool = False, resamples: int = 0) -> Scores:
         """Scores one caption for each image of the references.
 
         A missing caption is a DataError, or with `missing_as_empty` scored as one without words; it never
-        drops out of the mean. Captions of unknown images and an empty set are always errors.
+        drops out of the mean. Captions of unknown images and an empty set are always errors. With `resamples`
+        (1,000, say) each value of the whole set gets a confidence interval, by bootstrap over the images.
         """
-        _check_images(hypotheses, self.references, missing_as_empty=missing_as_empty)
-        counted = {image: count_ngrams(_words(hypotheses.get(image, ""))) for image in self.references}
-        captions = _Captions(self, counted)
-        scores = Scores()
-        for name in self.metrics:
-            try:
-                corpus, values = METRICS[name](captions)
-            except _UnavailableError as reason:
-                scores.unavailable[name] = str(reason)
-            else:
-                scores.corpus[name] = float(corpus)
-                scores.per_image[name] = dict(zip(self.references, map(float, values), strict=True))
+        metrics, unavailable = self.measure(hypotheses, missing_as_empty=missing_as_empty)
+        scores = Scores(unavailable=unavailable)
+        bootstrap = Bootstrap(len(self.references), resamples=resamples) if resamples else None
+        for name, metric in metrics.items():
+            scores.corpus[name] = metric.corpus
+            scores.per_image[name] = dict(zip(self.references, metric.images.tolist(), strict=True))
+            if bootstrap is not None:
+                scores.intervals[name] = bootstrap.interval(metric)
         return scores
 
-    def cider(self, kind: type[Cider]) -> Cider:
-        """CIDEr-D or plain CIDEr that keeps the vectors of all references."""
-        if kind not in self._ciders:
-            if self._frequencies is None:
-                self._frequencies = DocumentFrequencies.of(self.references.values())
-            self._ciders[kind] = kind(self.references, frequencies=self._frequencies, keep=len(self.references))
-        return self._ciders[kind]
+    def measure(
+        self, hypotheses: Mapping[Any, str], *, missing_as_empty: bool = False
+    ) -> tuple[dict[str, Summable], dict[str, str]]:
+        """Each metric as counts of the images, in the order of the references; and why others are unavailable."""
+        _check_images(hypotheses, self.references, missing_as_empty=missing_as_empty)
+        captions = _Captions(self, [compared_words(hypotheses.get(image, "")) for image in self.references])
+        metrics, unavailable = {}, {}
+        for name in self.metrics:
+            try:
+                metrics[name] = METRICS[name](captions)
+            except DataError as reason:
+                unavailable[name] = str(reason)
+        return metrics, unavailable
 
 
-def _words(caption: str) -> list[str]:
+def compared_words(caption: str) -> list[str]:
     """What is compared: words, and characters of scripts that are written without spaces."""
     return tokenize(space_out(caption))
 
@@ -95,72 +104,77 @@ def score(
     *,
     frequencies: DocumentFrequencies | None = None,
     missing_as_empty: bool = False,
+    resamples: int = 0,
 ) -> Scores:
     """Scores one caption an image against its references; both are tokenized here, alike.
 
     Ids are compared as they are: 7, "7" and "007" are three images. Errors: `Scorer` and `Scorer.score`.
     """
     scorer = Scorer(references, metrics, frequencies=frequencies)
-    return scorer.score(hypotheses, missing_as_empty=missing_as_empty)
-
-
-class _UnavailableError(Exception):
-    """Says why a metric has no value here."""
+    return scorer.score(hypotheses, missing_as_empty=missing_as_empty, resamples=resamples)
 
 
 @dataclass(frozen=True)
 class _Captions:
-    """The captions to score, in the order of the references, and what metrics share."""
+    """The captions to score, tokenized, in the order of the references, and what metrics share."""
 
     scorer: Scorer
-    counted: dict[Any, CountedCaption]
+    words: list[list[str]]
+
+    @property
+    def references(self) -> list[list[list[str]]]:
+        return list(self.scorer.references.values())
 
     @cached_property
-    def bleu_statistics(self) -> NDArray[np.int64]:
-        references = self.scorer.references
-        return np.array([bleu_statistics(caption, references[image]) for image, caption in self.counted.items()])
+    def compared(self) -> Compared:
+        return Compared.one_each(self.words, self.references)
+
+    @cached_property
+    def bleu_statistics(self) -> NDArray[np.float64]:
+        return bleu_statistics(self.compared).astype(np.float64)
+
+    @cached_property
+    def frequencies(self) -> DocumentFrequencies:
+        return self.scorer.frequencies or DocumentFrequencies.of_references(self.compared)
 
 
-_Values = tuple[float, Iterable[float]]
-"""The value of the corpus, then those of the images."""
+def _bleu(captions: _Captions, *, longest: int, brevity_penalty: bool) -> Summable:
+    return Summable(
+        captions.bleu_statistics, lambda counts: bleu(counts, brevity_penalty=brevity_penalty)[..., longest - 1]
+    )
 
 
-def _bleu(captions: _Captions, *, longest: int, brevity_penalty: bool) -> _Values:
-    statistics = captions.bleu_statistics
-    corpus = bleu(statistics.sum(axis=0), brevity_penalty=brevity_penalty)
-    images = bleu(statistics, brevity_penalty=brevity_penalty)
-    return corpus[longest - 1], images[:, longest - 1]
+def _rouge_l(captions: _Captions) -> Summable:
+    values = [rouge_l(words, others) for words, others in zip(captions.words, captions.references, strict=True)]
+    return Summable.mean(np.array(values))
 
 
-def _rouge_l(captions: _Captions) -> _Values:
-    values = []
-    for image, caption in captions.counted.items():
-        others = [reference.words for reference in captions.scorer.references[image]]
-        values.append(rouge_l(caption.words, others))
-    return float(np.mean(values)), values
+def _cider(captions: _Captions, *, kind: type[Cider]) -> Summable:
+    return Summable.mean(kind.of(captions.compared, captions.frequencies))
 
 
-def _cider(captions: _Captions, *, kind: type[Cider]) -> _Values:
-    try:
-        values = captions.scorer.cider(kind).score(captions.counted).values()
-    except DataError as error:
-        raise _UnavailableError(str(error)) from error
-    return float(np.mean(list(values))), values
+_meteor_of_package = cache(Meteor)
 
 
-def _meteor(captions: _Captions) -> _Values:
-    raise _UnavailableError("METEOR is not part of this version")
+def _meteor(captions: _Captions) -> Summable:
+    return Summable(_meteor_of_package().counts(captions.words, captions.references), meteor_scores)
 
 
-METRICS: dict[str, Callable[[_Captions], _Values]] = {
+def _spice(captions: _Captions) -> Summable:
+    texts = [[" ".join(words) for words in image] for image in captions.references]
+    return Summable.mean(spice([" ".join(words) for words in captions.words], texts))
+
+
+METRICS: dict[str, Callable[[_Captions], Summable]] = {
     **{f"BLEU-{n}": partial(_bleu, longest=n, brevity_penalty=True) for n in range(1, 5)},
     **{f"BLEU-{n}-no-penalty": partial(_bleu, longest=n, brevity_penalty=False) for n in range(1, 5)},
     "METEOR": _meteor,
     "ROUGE-L": _rouge_l,
     "CIDEr-D": partial(_cider, kind=CiderD),
     "CIDEr-plain": partial(_cider, kind=CiderPlain),
+    "SPICE": _spice,
 }
-"""Name -> function; a new metric is a file and a line here."""
+"""Name -> function, which raises DataError where the metric is unavailable; a new metric is a file and a line here."""
 
 
 def _checked_metrics(metrics: Sequence[str]) -> tuple[str, ...]:

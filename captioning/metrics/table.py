@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from captioning.metrics.suite import Scores
 
-CONVENTION = "BLEU, METEOR and ROUGE-L in percent; CIDEr from 0 to 10 (x100 gives what most papers print)."
+CONVENTION = "BLEU, METEOR, ROUGE-L and SPICE in percent; CIDEr from 0 to 10 (x100 gives what most papers print)."
 """Belongs beside every table that `score_table` makes."""
 
 
@@ -22,6 +22,17 @@ def score_table(runs: Mapping[str, Scores], *, title: str = "") -> str:
     reasons = dict.fromkeys(
         f"{metric} n/a: {reason}" for run in runs.values() for metric, reason in run.unavailable.items()
     )
+    return "\n".join([markdown_table(rows), "", CONVENTION, *reasons])
+
+
+def metric_table(scores: Scores) -> str:
+    """One row a metric: its value and, where there is one, the 95 % interval; reasons and the convention below."""
+    rows = [["metric", "value", "95 % interval"]]
+    for name in (*scores.corpus, *scores.unavailable):
+        interval = scores.intervals.get(name)
+        bounds = " to ".join(_number(name, bound) for bound in interval) if interval else ""
+        rows.append([name, _cell(scores, name), bounds])
+    reasons = [f"{metric} n/a: {reason}" for metric, reason in scores.unavailable.items()]
     return "\n".join([markdown_table(rows), "", CONVENTION, *reasons])
 
 
@@ -47,5 +58,8 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 def _cell(scores: Scores, metric: str) -> str:
     if math.isnan(scores.corpus.get(metric, math.nan)):
         return "n/a"
-    value = scores.corpus[metric]
+    return _number(metric, scores.corpus[metric])
+
+
+def _number(metric: str, value: float) -> str:
     return f"{value:.4f}" if metric.startswith("CIDEr") else f"{100 * value:.2f}"

@@ -15,6 +15,7 @@ from captioning.data.known_sets import compare_sizes
 from captioning.data.records import CaptionedImage, CaptionSet
 from captioning.data.shard_stream import ScannedShards, scan_shards
 from captioning.data.sources import PictureFiles, Pictures, StoredFeatures
+from captioning.data.splits import FRACTIONS
 from captioning.data.synthetic import DrawnSet, draw_set
 from captioning.data.webdataset import find_shards, fingerprint
 from captioning.encoders.grid import GridEncoder
@@ -47,9 +48,17 @@ class RunData:
         return Image.fromarray(self.drawn.pixels[self.captions.records.index(record)])
 
 
-def open_data(config: DataConfig, *, seed: int, check_files: bool = True, progress: Progress | None = None) -> RunData:
+def open_data(
+    config: DataConfig,
+    *,
+    seed: int,
+    check_files: bool = True,
+    fractions: Mapping[str, float] = FRACTIONS,
+    progress: Progress | None = None,
+) -> RunData:
     """Read the caption file, or draw the drawn set; `check_files` leaves out images without a picture, and with
-    `on_bad_image: skip` those whose picture can't be read. Tells the sizes, and what was left out.
+    `on_bad_image: skip` those whose picture can't be read. Tells the sizes, and what was left out. `fractions`: the
+    part of each split of a file that states none.
 
     Raises DataError."""
     if config.format == "drawn":
@@ -69,6 +78,7 @@ def open_data(config: DataConfig, *, seed: int, check_files: bool = True, progre
         images=None if config.images is None else Path(config.images),
         split_lists=_split_lists(config.splits, path.parent),
         restval="train" if config.restval_joins_train else "restval",
+        fractions=fractions,
         check_files=check_files,
     )
     skipped: list[PictureFacts] = []

@@ -26,9 +26,16 @@ from captioning.data.records import build_vocabulary
 from captioning.data.sources import Pictures
 from captioning.disk import write_text
 from captioning.errors import ConfigError
-from captioning.evaluation import predict, score_predictions, search_details, write_predictions, write_scores
+from captioning.evaluation import (
+    count_frequencies,
+    predict,
+    score_predictions,
+    search_details,
+    write_predictions,
+    write_scores,
+)
 from captioning.extraction import extraction_device
-from captioning.metrics import Scores
+from captioning.metrics import Scores, frequencies
 from captioning.run import folder as run_folder
 from captioning.run import processes
 from captioning.run.data import Progress, RunData, open_data, open_pictures
@@ -94,6 +101,8 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     with run_folder.told_to_later_processes(folder), processes.one_fate(), _quiet_lightning():
         _fit(trainer, module, _loaders(config, captioner, data, pictures), checkpoint)
     best = _keep_best(checkpoints, module, folder, leads=leads)
+    if leads:
+        _keep_frequencies(data.captions.split("train"), folder / run_folder.MODEL)
     progress = report("caption the validation pictures")
     scores = _evaluate(best, data, pictures, progress, folder=folder if leads else None)
     _log.warning("done in %.1f minutes: %s", (time.monotonic() - started) / 60, folder)
@@ -246,6 +255,12 @@ def _keep_best(checkpoints: RunCheckpoints, module: CaptioningModule, folder: Pa
     if leads:
         save(best, module.description, folder / run_folder.MODEL)
     return best
+
+
+def _keep_frequencies(captions: CaptionSet, folder: Path) -> None:
+    """CIDEr's document frequencies of the training captions, beside the model; a single image has none."""
+    if len(captions) > 1:
+        count_frequencies(captions).save(folder / frequencies.FILE)
 
 
 def _evaluate(

@@ -100,6 +100,9 @@ RULES = {
 """Name -> regular expression for lower-case text; the first that matches takes the word."""
 
 _WORD = re.compile(rf"\s*({'|'.join(RULES.values())})")
+_PLAIN = re.compile(r"[A-Za-z ,]*[ .]*")
+_CUT_WORDS = frozenset(first + second for first, second in ASSIMILATIONS.items())
+_DOTTED_WORDS = frozenset(ABBREVIATIONS.split())
 _SENTENCE_END = re.compile(
     rf"\.(?:(?<=[^\w.'&-][A-Za-z]\.)|(?<=\A[A-Za-z]\.))(?=\s+{_any_of(SENTENCE_STARTS)}(?!\S))"
     r"|\.(?<=[^\w.'&-][A-Z]\.)(?=\s*\Z)"
@@ -132,6 +135,16 @@ _BRACKET_SIGNS = {word: bracket for bracket, word in BRACKETS.items()}
 
 def tokenize(caption: str) -> list[str]:
     """The words of a caption, lower case, no punctuation: "A dog's T-shirt." gives a, dog, 's, t-shirt."""
+    if _PLAIN.fullmatch(caption):
+        words = caption.rstrip(" .").lower().replace(",", " ").split()
+        last = words[-1] if words else "none"
+        if len(last) > 1 and last not in _DOTTED_WORDS and _CUT_WORDS.isdisjoint(words):
+            return words
+    return _by_rules(caption)
+
+
+def _by_rules(caption: str) -> list[str]:
+    """The words as `RULES` cut them; a caption of mere words and commas before a last full stop needs none of them."""
     text = _SENTENCE_END.sub(" ", caption).lower()
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)

@@ -11,7 +11,6 @@ from captioning.data.dataset import CaptionDataset, make_loader
 from captioning.data.sampler import EvaluationSampler, TrainingSampler
 from captioning.data.shard_stream import ScannedShards, ShardStream, StreamLoader
 
-
 Order = TypeVar("Order", TrainingSampler, ShardStream)
 
 

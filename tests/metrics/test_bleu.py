@@ -8,7 +8,7 @@ import pytest
 from nltk.translate.bleu_score import corpus_bleu as nltk_bleu
 
 from captioning.metrics.bleu import bleu, bleu_statistics, corpus_bleu
-from captioning.metrics.ngrams import count_ngrams
+from captioning.metrics.ngrams import Compared
 
 
 def one(caption: str, *references: str, brevity_penalty: bool = True) -> list[float]:
@@ -35,9 +35,9 @@ def test_values_by_hand() -> None:
 
 
 def test_matches_are_clipped_at_the_largest_count_in_one_reference() -> None:
-    caption = count_ngrams(["the"] * 4)
-    references = [count_ngrams(text.split()) for text in ("the cat the", "the dog")]
-    assert bleu_statistics(caption, references) == [2, 0, 0, 0, 4, 3, 2, 1, 4, 3]
+    references = [text.split() for text in ("the cat the", "the dog")]
+    compared = Compared.one_each([["the"] * 4], [references])
+    assert bleu_statistics(compared).tolist() == [[2, 0, 0, 0, 4, 3, 2, 1, 4, 3]]
 
 
 def test_of_equally_near_references_the_shorter_counts_in_any_order() -> None:
@@ -69,13 +69,18 @@ def test_agrees_with_nltk(longest: int) -> None:
 
 def test_corpus_is_the_sum_of_counts_not_the_mean_of_values() -> None:
     captions, references = drawn_corpus()
-    rows = [
-        bleu_statistics(count_ngrams(caption), [count_ngrams(text) for text in texts])
-        for caption, texts in zip(captions, references, strict=True)
-    ]
+    rows = bleu_statistics(Compared.one_each(captions, references))
     corpus = corpus_bleu(captions, references)
     np.testing.assert_array_equal(bleu(np.sum(rows, axis=0)), corpus)
     assert abs(bleu(rows).mean(axis=0) - corpus).max() > 1e-3
+
+
+def test_an_image_may_have_several_captions() -> None:
+    captions, references = drawn_corpus()
+    alone = bleu_statistics(Compared.one_each(captions, references))
+    images = np.array([3, 0, 3, 22])
+    several = bleu_statistics(Compared([captions[3], captions[0], ["a"], captions[22]], images, references))
+    np.testing.assert_array_equal(several[[0, 1, 3]], alone[[3, 0, 22]])
 
 
 def test_empty_and_one_word_captions() -> None:

@@ -1,14 +1,15 @@
 """CIDEr-D and plain CIDEr: closed forms, frequencies, rewards (cases H41, H44)."""
 
 import itertools
-import json
 import math
-import pickle
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from captioning.errors import DataError
-from captioning.metrics.cider import CiderD, CiderPlain, DocumentFrequencies
+from captioning.metrics.cider import CiderD, CiderPlain
+from captioning.metrics.frequencies import DocumentFrequencies
 from captioning.metrics.ngrams import count_ngrams
 
 
@@ -36,12 +37,13 @@ def test_nothing_beats_the_references_words() -> None:
 
 
 def test_weights_are_logarithms_of_inverse_document_frequencies() -> None:
-    frequencies = DocumentFrequencies.of(REFERENCES.values())
+    frequencies = DocumentFrequencies.of(list(REFERENCES.values()))
     assert frequencies.documents == 3
-    assert frequencies.counts["a",] == 2
-    assert frequencies.counts["in", "the"] == 1
-    assert frequencies.weights["on", "a"] == pytest.approx(math.log(3 / 2))
-    assert frequencies.weight_of_unknown == pytest.approx(math.log(3))
+    assert frequencies.count("a") == 2
+    assert frequencies.count("in", "the") == 1
+    assert frequencies.weight("on", "a") == pytest.approx(math.log(3 / 2))
+    assert frequencies.count("a", "zebra") == frequencies.count("zebra", "a") == 0
+    assert frequencies.weight("zebra") == pytest.approx(math.log(3))
 
 
 def test_value_by_hand() -> None:
@@ -94,11 +96,23 @@ def test_one_image_with_frequencies_of_another_set() -> None:
     assert alone.score_one(1, words("a cat on a mat")) == pytest.approx(10)
 
 
-def test_frequencies_survive_json_and_pickle() -> None:
-    frequencies = DocumentFrequencies.of(REFERENCES.values())
-    stored = DocumentFrequencies.from_dict(json.loads(json.dumps(frequencies.to_dict())))
-    assert stored == frequencies
-    assert pickle.loads(pickle.dumps(frequencies)) == frequencies
+def test_frequencies_survive_a_file(tmp_path: Path) -> None:
+    frequencies = DocumentFrequencies.of(list(REFERENCES.values()))
+    frequencies.save(tmp_path / "frequencies.npz")
+    stored = DocumentFrequencies.load(tmp_path / "frequencies.npz")
+    assert stored.documents == 3
+    assert stored.count("on", "a") == 2
+    captions = {1: words("a cat on a zebra"), 3: words("a red zebra")}
+    expected = CiderD(REFERENCES, frequencies=frequencies).score(captions)
+    assert CiderD(REFERENCES, frequencies=stored).score(captions) == expected
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 cut off"])
+def test_a_damaged_file_of_frequencies_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "frequencies.npz"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"frequencies\.npz.*save_frequencies"):
+        DocumentFrequencies.load(path)
 
 
 def test_an_end_word_punishes_captions_that_break_off() -> None:
@@ -106,17 +120,46 @@ def test_an_end_word_punishes_captions_that_break_off() -> None:
     cider = CiderD(ended)
     cut = words("a red bus on a")
     assert cider.score_one(3, [*cut, "<end>"]) < cider.score_one(3, words("a red bus on a street <end>"))
-    assert cider.frequencies.counts["<end>",] == 3
+    assert cider.frequencies.count("<end>") == 3
 
 
-def test_few_kept_references_change_no_value() -> None:
-    captions = {image: texts[0] for image, texts in REFERENCES.items()}
-    few = CiderD(REFERENCES, keep=1)
-    assert few.score(captions) == few.score(captions) == CiderD(REFERENCES).score(captions)
-    assert pickle.loads(pickle.dumps(few)).score(captions) == few.score(captions)
+def test_samples_are_rewarded_as_each_alone() -> None:
+    cider = CiderD(REFERENCES)
+    images = [3, 1, 3, 3, 2]
+    captions = [words(text) for text in ("a red bus", "a cat", "a bus on a road", "", "two zebras in the snow")]
+    alone = [cider.score_one(image, caption) for image, caption in zip(images, captions, strict=True)]
+    assert cider.score_many(images, captions).tolist() == pytest.approx(alone)
+    assert cider.score_many([], []).tolist() == []
 
 
-def test_counted_captions_are_taken_as_they_are() -> None:
-    counted = count_ngrams(["a", "b", "a"])
-    assert count_ngrams(counted) is counted
-    assert counted.ngrams == {("a",): 2, ("b",): 1, ("a", "b"): 1, ("b", "a"): 1, ("a", "b", "a"): 1}
+def test_words_that_no_reference_has_lengthen_the_vector() -> None:
+    frequencies = DocumentFrequencies.of(list(REFERENCES.values()))
+    known, unknown = (
+        CiderPlain(REFERENCES, frequencies=frequencies).score_one(1, words(text)) for text in ("cat mat", "cat zebra")
+    )
+    assert known > unknown > 0
+
+
+def test_the_end_of_a_broken_caption_costs_as_case_h28_says() -> None:
+    texts = ["two dogs play in the snow", "a red bus on a street", "a man with a hat", "a bowl of fruit on a table"]
+    references = {0: [words("a cat on a mat"), words("a cat on a chair")]}
+    references |= {image: [words(text)] for image, text in enumerate(texts, start=1)}
+    captions = [words("a cat on a"), words("a cat on a mat"), words("a cat on a sofa")]
+    assert CiderD(references).score_many([0, 0, 0], captions).tolist() == pytest.approx([7.599, 7.981, 5.962], abs=6e-4)
+    ended = {image: [[*caption, "<end>"] for caption in group] for image, group in references.items()}
+    rewards = CiderD(ended).score_many([0, 0, 0], [[*caption, "<end>"] for caption in captions])
+    assert rewards.tolist() == pytest.approx([5.696, 7.358, 4.716], abs=6e-4)
+
+
+def test_n_grams_are_counted_within_captions() -> None:
+    captions = [["a", "b", "a"], [], ["b"], list("abcab")]
+    counts, tree, sizes = count_ngrams(captions)
+    assert counts.lengths.tolist() == [3, 0, 1, 5]
+    for number, caption in enumerate(captions):
+        expected = Counter(
+            tuple(caption[start : start + size]) for size in (1, 2, 3, 4) for start in range(len(caption) - size + 1)
+        )
+        rows = counts.caption == number
+        found = dict(zip(counts.ngram[rows].tolist(), counts.times[rows].tolist(), strict=True))
+        assert found == {tree.node(ngram): times for ngram, times in expected.items()}
+        assert all(sizes[tree.node(ngram)] == len(ngram) for ngram in expected)

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from captioning.errors import CaptioningError, ConfigError, DataError
-from captioning.metrics import DEFAULT, DocumentFrequencies, Scorer, score
+from captioning.metrics import DEFAULT, DocumentFrequencies, Scorer, score, suite
+from captioning.metrics.meteor import Meteor, tables
 from captioning.metrics.results import captions_by_image
+from captioning.metrics.table import score_table
 from captioning.text.tokenize import tokenize
 from tests.oracles.coco_scorer import NAMES, coco_scores
 
@@ -32,7 +34,7 @@ def parity(name: str) -> Any:
 
 
 def test_tiny_set_has_its_known_values() -> None:
-    scores = score(CAPTIONS, REFERENCES)
+    scores = score(CAPTIONS, REFERENCES, list(TINY_SET))
     assert scores.corpus == pytest.approx(TINY_SET, abs=5e-5)
     assert scores.per_image["CIDEr-D"] == pytest.approx({1: 10, 2: 4.2083, 3: 5.9965}, abs=5e-5)
     assert scores.per_image["ROUGE-L"] == pytest.approx({1: 1, 2: 0.8333, 3: 0.8944}, abs=5e-5)
@@ -43,10 +45,14 @@ def test_values_belong_to_ids_in_any_order() -> None:
     assert turned == score(CAPTIONS, REFERENCES)
 
 
-def test_meteor_is_named_as_unavailable() -> None:
+def test_without_its_package_meteor_is_left_out_with_the_extra_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "_meteor_of_package", Meteor)
+    monkeypatch.setattr(tables, "find_spec", lambda name: None)
     scores = score(CAPTIONS, REFERENCES)
     assert set(scores.unavailable) == {"METEOR"}
+    assert "pip install 'captioning[meteor]'" in scores.unavailable["METEOR"]
     assert set(scores.corpus) == set(scores.per_image) == set(DEFAULT) - {"METEOR"}
+    assert "METEOR n/a: METEOR needs" in score_table({"a": scores})
 
 
 def test_line_breaks_and_bars_shift_no_score() -> None:
@@ -141,9 +147,10 @@ def test_an_unknown_metric_names_the_nearest() -> None:
     [
         (
             [{"image_id": 1, "caption": "a"}] * 2 + [{"image_id": 2, "caption": "a"}],
-            r"1 of the images.*\(1\)",
+            r"1 of the images.*\('1'\)",
         ),
         ([{"image_id": 1}], "row 0"),
+        ([{"image_id": None, "caption": "a"}], "row 0"),
         ([{"image_id": 1, "caption": None}], "row 0"),
         (["a dog"], "row 0"),
     ],
@@ -153,9 +160,13 @@ def test_bad_predictions_are_named(rows: list[Any], message: str) -> None:
         captions_by_image(rows)
 
 
-def test_predictions_keep_their_ids() -> None:
-    rows = [{"image_id": "007", "caption": "a"}, {"image_id": 7, "caption": "b"}]
-    assert captions_by_image(rows) == {"007": "a", 7: "b"}
+def test_ids_are_text_and_numbers_that_read_alike_are_one_image() -> None:
+    assert captions_by_image([{"image_id": "007", "caption": "a"}, {"image_id": 7, "caption": "b"}]) == {
+        "007": "a",
+        "7": "b",
+    }
+    with pytest.raises(DataError, match=r"1 of the images.*'7'"):
+        captions_by_image([{"image_id": "7", "caption": "a"}, {"image_id": 7, "caption": "b"}])
 
 
 def test_a_scorer_gives_the_same_again() -> None:
@@ -240,17 +251,44 @@ def test_published_examples(name: str) -> None:
     assert list(scores.corpus.values()) == pytest.approx(expected, abs=tolerance)
 
 
+def test_published_values_of_meteor() -> None:
+    pytest.importorskip("pycocoevalcap")
+    for name, expected in (("two sentences", 0.295797), ("good captions", 0.3444), ("bad captions", 0.1861)):
+        captions, references, _, tolerance = PUBLISHED[name]
+        references = CATS_AND_DOGS if references == "cats and dogs" else references
+        assert score(captions, references, "METEOR").corpus["METEOR"] == pytest.approx(expected, abs=tolerance)
+    single = score({1: "this is a good test"}, {1: ["this is a test", "this is also a test"]}, "METEOR")
+    assert single.corpus["METEOR"] == pytest.approx(0.444344, abs=1e-6)
+
+
 def test_published_single_sentence() -> None:
     scores = score({1: "this is a good test"}, {1: ["this is a test", "this is also a test"]}, NAMES[:5])
     expected = [0.8, 0.632455, 0.510873, 0.0000904, 0.907063]
     assert list(scores.corpus.values()) == pytest.approx(expected, abs=1e-6)
 
 
+def test_stored_values_of_the_coco_scorer_on_real_captions() -> None:
+    """COCO captions (CC BY 4.0) with what `python -m scripts.parity --sample` had the judge say of them."""
+    stored = json.loads(Path(__file__).with_name("coco_sample.json").read_text(encoding="utf-8"))
+    rows = {row["image_id"]: row for row in stored["images"]}
+    for row in rows.values():
+        texts = [row["caption"], *row["references"]]
+        assert [tokenize(text) for text in texts] == [cut.split() for cut in (row["tokens"], *row["reference_tokens"])]
+    captions = {image: row["caption"] for image, row in rows.items()}
+    scores = score(captions, {image: row["references"] for image, row in rows.items()}, NAMES)
+    for name in NAMES:
+        assert scores.corpus[name] == pytest.approx(stored["corpus"][name], abs=1e-9)
+        values = {image: row["values"][name] for image, row in rows.items()}
+        assert scores.per_image[name] == pytest.approx(values, abs=1e-9)
+
+
 COCO_NAMES = dict(zip(("Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "ROUGE_L", "CIDEr"), NAMES, strict=True))
+COCO_NAMES["METEOR"] = "METEOR"
 
 
 @pytest.mark.shared
 def test_agrees_with_the_coco_scorer_on_a_real_system() -> None:
+    pytest.importorskip("pycocoevalcap")
     stored = parity("x_transformer_small200.json")
     rows = {row["image_id"]: row for row in stored["images"]}
     assert all(tokenize(row["caption"]) == row["caption_tokenized"].split() for row in rows.values())

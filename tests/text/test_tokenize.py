@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captioning.text.tokenize import ABBREVIATIONS, BRACKETS, join, tokenize
+from captioning.text.tokenize import ABBREVIATIONS, BRACKETS, _by_rules, join, tokenize
 from tests.oracles.coco_scorer import coco_tokens
 
 CUTS = {
@@ -146,6 +146,14 @@ def test_tokenizing_twice_changes_nothing(caption: str) -> None:
     words = tokenize(caption)
     assert tokenize(join(words)) == words
     assert all(word and not any(letter.isspace() for letter in word) for word in words)
+
+
+PLAIN_PARTS = ["a", "st", "dog", "K", "Gonna", "cannot", "no", ".", ". ", ",", " ", "  ", "u.s", "'s", "A"]
+
+
+@given(st.lists(st.sampled_from([*PLAIN_PARTS, *SPLINTERS]), max_size=7).map("".join))
+def test_the_short_way_for_plain_captions_cuts_as_the_rules_do(caption: str) -> None:
+    assert tokenize(caption) == _by_rules(caption)
 
 
 def real_captions() -> list[str]:
