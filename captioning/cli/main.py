@@ -13,6 +13,7 @@ COMMANDS = {
     "caption": "caption pictures, and show where the model looked for each word",
     "evaluate": "score a captioner, or captions in a file, against reference captions",
     "features": "run the CNN once over all pictures and store what it gives",
+    "ablate": "compare variants over seeds, and report how sure the differences are",
     "demo": "draw a small set, train on it, and show captions with their maps",
 }
 DONE, WRONG_CALL, INTERRUPTED = 0, 2, 130
