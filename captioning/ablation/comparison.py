@@ -14,7 +14,6 @@ from captioning.ablation.image_tests import (
     swapped_sums,
 )
 from captioning.ablation.seed_tests import SeedDifference, holm, paired_seeds
-from captioning.errors import ConfigError
 
 ALPHA = 0.05
 
@@ -62,17 +61,17 @@ def compare(
 ) -> list[Comparison]:
     """All variants that have a seed in common with the reference, by all judged measures.
 
-    Each question has a family of its own for Holm's correction: all comparisons that are made. Raises ConfigError for
-    a measure whose value does not follow from counts of images.
+    Each question has a family of its own for Holm's correction: all comparisons that are made. A judged measure whose
+    value does not follow from counts of images is left out.
     """
     resampling = resampling or Resampling()
     if not counts.get(reference):
         return []
-    measures = _measures(counts, reference, judged)
+    measures = _measures(counts, judged)
     tables = list(dict.fromkeys(measure.table for measure in measures))
     stacked = {name: {seed: _stack(each, tables) for seed, each in runs.items()} for name, runs in counts.items()}
     places = _places(next(iter(counts[reference].values())), tables)
-    pairs = _Pairs(stacked, places, resampling)
+    pairs = _Pairs(stacked, bootstrap_sums(stacked, resampling), places, resampling)
     found = [
         comparison
         for variant in counts
@@ -88,6 +87,8 @@ class _Pairs:
 
     counts: Mapping[str, Mapping[int, Values]]
     """Variant -> seed -> all tables side by side."""
+    drawn: Mapping[str, Mapping[int, Values]]
+    """Their sums over resampled images."""
     places: Mapping[str, slice]
     """Table -> its columns."""
     resampling: Resampling
@@ -96,9 +97,6 @@ class _Pairs:
         """One pair, by all measures."""
         mine, others = self.counts[variant], self.counts[reference]
         seeds = sorted(mine.keys() & others.keys())
-        drawn, drawn_others = (
-            bootstrap_sums({seed: each[seed] for seed in seeds}, self.resampling) for each in (mine, others)
-        )
         swapped, swapped_others = swapped_sums(mine, others, seeds, self.resampling)
         found = []
         for measure in measures:
@@ -108,7 +106,9 @@ class _Pairs:
                 for seed in seeds
             ]
             difference = float(np.mean(differences))
-            low, high = bootstrap_interval(_columns(drawn, columns), _columns(drawn_others, columns), measure)
+            low, high = bootstrap_interval(
+                _columns(self.drawn[variant], columns), _columns(self.drawn[reference], columns), measure, seeds
+            )
             p = randomization_p(difference, _columns(swapped, columns), _columns(swapped_others, columns), measure)
             training = paired_seeds(differences)
             found.append(
@@ -127,12 +127,11 @@ class _Pairs:
         return found
 
 
-def _measures(counts: RunCounts, reference: str, judged: Sequence[str]) -> list[Measure]:
-    known = {each.name: each for each in measures_of(list(next(iter(counts[reference].values()))))}
-    for name in judged:
-        if name not in known:
-            raise ConfigError(f"judged: {name} can't be tested over images here; known are {', '.join(known)}")
-    return [known[name] for name in judged]
+def _measures(counts: RunCounts, judged: Sequence[str]) -> list[Measure]:
+    """The judged measures that all runs have counts for."""
+    tables = [each.keys() for runs in counts.values() for each in runs.values()]
+    known = {each.name: each for each in measures_of([name for name in tables[0] if all(name in t for t in tables)])}
+    return [known[name] for name in judged if name in known]
 
 
 def _places(counts: Counts, tables: Sequence[str]) -> dict[str, slice]:

@@ -75,7 +75,8 @@ def count_answers(
 ) -> Counts:
     """The counts of all images, in the order of the references.
 
-    A measure whose corpus value is neither BLEU nor the mean over images has none, and is not tested over images.
+    `cells`: image -> the true cells of its words, where the maps lie on these. A measure whose corpus value is neither
+    BLEU nor the mean over images has no counts, and is not tested over images.
     """
     counted = [
         bleu_statistics(count_ngrams(tokenize(said[image])), [count_ngrams(tokenize(other)) for other in others])
@@ -86,13 +87,13 @@ def count_answers(
         of_images = np.array([values[image] for image in references], dtype=np.float64)
         if not name.startswith(BLEU) and np.isclose(of_images.mean(), scores.corpus[name], rtol=1e-9):
             counts[name] = _with_ones(of_images)
-    if drawn is not None and cells is not None:
+    if drawn is not None:
         right = np.array([said[image] == others[0] for image, others in references.items()])
         counts[EXACT] = _with_ones(right.astype(np.float64))
-        counts[POINTING] = np.array(
-            [_pointing(drawn, image, cells[image]) if right[row] else (0, 0) for row, image in enumerate(references)],
-            dtype=np.float64,
-        )
+        if cells is not None:
+            pairs = zip(references, right, strict=True)
+            hits = [_pointing(drawn, image, cells[image]) if exact else (0, 0) for image, exact in pairs]
+            counts[POINTING] = np.array(hits, dtype=np.float64)
     return counts
 
 

@@ -13,9 +13,13 @@ from captioning.ablation.identity import identity
 from captioning.ablation.study import Settings, Study, label_of
 from captioning.config import TrainingConfig
 from captioning.errors import ConfigError
+from captioning.metrics.suite import METRICS
 
 Resolve = Callable[[Sequence[str]], TrainingConfig]
 """From the flags of `captioning train` to the whole config. Raises ConfigError."""
+
+ON_DRAWN_PICTURES = ("exact", "pointing")
+"""Measures that need every right answer to be known."""
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.+=]+")
 
@@ -77,6 +81,7 @@ def make_plan(study: Study, resolve: Resolve, overrides: Sequence[str] = ()) -> 
         for seed in study.seeds
     ]
     _check_different(study, runs)
+    _check_judged(study, runs)
     places = {seed: place for place, seed in enumerate(study.seeds)}
     return Plan(study, tuple(chosen), tuple(sorted(runs, key=lambda run: places[run.seed])))
 
@@ -144,6 +149,18 @@ def _resolved(study: Study, variant: Variant, resolve: Resolve, overrides: Seque
 
 def _as_flag(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _check_judged(study: Study, runs: Sequence[Run]) -> None:
+    known = list(METRICS)
+    if study.split == "test" and all(run.config.data.format == "drawn" for run in runs):
+        known += ON_DRAWN_PICTURES
+    for name in study.judged:
+        if name not in known:
+            raise ConfigError(
+                f"study {study.name}: judged: there is no measure {name!r} here; known are {', '.join(known)} "
+                f"({' and '.join(ON_DRAWN_PICTURES)} on the drawn set's split test)"
+            )
 
 
 def _check_different(study: Study, runs: Sequence[Run]) -> None:

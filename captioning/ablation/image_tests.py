@@ -61,20 +61,26 @@ class Resampling:
             yield min(_CHUNK, self.resamples - start)
 
 
-def bootstrap_sums(counts: Mapping[int, Values], resampling: Resampling) -> dict[int, Values]:
-    """Seed -> (N, k) counts to seed -> (resamples, k) sums over resampled images.
+def bootstrap_sums(counts: Mapping[str, Mapping[int, Values]], resampling: Resampling) -> dict[str, dict[int, Values]]:
+    """Variant -> seed -> (N, k) counts to variant -> seed -> (resamples, k) sums over resampled images.
 
-    Variants that are given one by one see the same resamples, so that differences of their sums are paired.
+    All variants see the same resamples of a seed, so that differences of their sums are paired.
     """
-    return {
-        seed: np.concatenate([weights @ of_images for weights in resampling.weights(seed, len(of_images))])
-        for seed, of_images in counts.items()
-    }
+    sums: dict[str, dict[int, Values]] = {name: {} for name in counts}
+    for seed in sorted({seed for runs in counts.values() for seed in runs}):
+        names = [name for name, runs in counts.items() if seed in runs]
+        side_by_side = np.hstack([counts[name][seed] for name in names])
+        resampled = np.concatenate([each @ side_by_side for each in resampling.weights(seed, len(side_by_side))])
+        for name, columns in zip(names, np.hsplit(resampled, len(names)), strict=True):
+            sums[name][seed] = columns
+    return sums
 
 
-def bootstrap_interval(first: Sums, second: Sums, measure: Measure, *, confidence: float = 0.95) -> tuple[float, float]:
-    """The middle `confidence` of the difference first - second, a mean over their seeds, from `bootstrap_sums`."""
-    differences = np.mean([measure.value(first[seed]) - measure.value(second[seed]) for seed in first], axis=0)
+def bootstrap_interval(
+    first: Sums, second: Sums, measure: Measure, seeds: Sequence[int], *, confidence: float = 0.95
+) -> tuple[float, float]:
+    """The middle `confidence` of the difference first - second, a mean over `seeds`, from `bootstrap_sums`."""
+    differences = np.mean([measure.value(first[seed]) - measure.value(second[seed]) for seed in seeds], axis=0)
     low, high = np.quantile(differences, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from captioning.ablation.counts import count_answers, write_counts
+from captioning.ablation.counts import EXACT, POINTING, count_answers, write_counts
 from captioning.ablation.environment import describe_environment
 from captioning.ablation.folder import (
     COUNTS,
@@ -33,6 +33,7 @@ from captioning.ablation.folder import (
 from captioning.ablation.identity import settings_from
 from captioning.build import build_encoder
 from captioning.config import TrainingConfig
+from captioning.data.drawn.scenes import GRID
 from captioning.data.records import CaptionSet
 from captioning.evaluation import (
     DrawnScores,
@@ -135,15 +136,22 @@ def write_answers(
 ) -> None:
     """Predictions, references, scores, and the counts that tests over images work on."""
     drawn = answered if isinstance(answered, DrawnScores) else None
+    cells = result.data.drawn.word_cells if result.data.drawn is not None and _on_cells(drawn) else None
     said = {name: each if isinstance(each, str) else each.text for name, each in answered.captions.items()}
     scores = score_predictions(said, captions)
-    shares = {} if drawn is None else {"exact": drawn.exact, "pointing": drawn.pointing.share}
-    cells = None if result.data.drawn is None else result.data.drawn.word_cells
+    shares = {} if drawn is None else {EXACT: drawn.exact}
+    if drawn is not None and cells is not None:
+        shares[POINTING] = drawn.pointing.share
     write_predictions(folder / PREDICTIONS, said)
     write_json(folder / REFERENCES, captions.references)
     write_counts(folder / COUNTS, count_answers(said, captions.references, scores, drawn=drawn, cells=cells))
     details = {"split": split, "images": len(captions), **search_details(result.captioner.default_search)}
     write_scores(folder / SCORES, replace(scores, corpus={**shares, **scores.corpus}), details=details)
+
+
+def _on_cells(drawn: DrawnScores | None) -> bool:
+    """Whether the maps have the drawn pictures' own grid: on another one, no cell is the true one."""
+    return drawn is not None and all(each.maps.shape[1:] == (GRID, GRID) for each in drawn.captions.values())
 
 
 def peak_memory_mb() -> float:

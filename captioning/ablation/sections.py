@@ -93,6 +93,9 @@ def verdicts(findings: Findings) -> list[str]:
     rest = [f"`{each.variant}` ({each.measure})" for each in comparisons if not (each.images_agree or each.seeds_agree)]
     if rest:
         lines.append(f"- No difference from `{findings.study.reference}` is claimed for {', '.join(rest)}.")
+    untested = [name for name in findings.study.judged if name not in {each.measure for each in comparisons}]
+    if untested:
+        lines.append(f"- {', '.join(untested)}: not the mean over images nor BLEU, so nothing is tested about it.")
     fewest = min(len(each.seeds) for each in comparisons)
     if fewest < FEWEST_SEEDS:
         lines.append(
@@ -153,7 +156,7 @@ def comparison_table(findings: Findings) -> Iterator[Block]:
         training = ["not claimed", "", ""]
         if each.training is not None:
             found = each.training
-            effect = f"{found.effect:.1f} [{found.effect_low:.1f}, {found.effect_high:.1f}]"
+            effect = "{:.1f} [{:.1f}, {:.1f}]".format(found.effect, *found.effect_interval())
             training = [_interval(each, found.low, found.high), _p(each.seed_p), effect]
         images = [_signed(each, each.difference), _interval(each, each.low, each.high), _p(each.image_p)]
         cells = [f"`{each.variant}`", each.measure, *images, *training]

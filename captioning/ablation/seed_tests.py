@@ -31,8 +31,13 @@ class SeedDifference:
     """Two-sided."""
     effect: float
     """m / s."""
-    effect_low: float
-    effect_high: float
+
+    def effect_interval(self, *, confidence: float = 0.95) -> tuple[float, float]:
+        """Of the effect size."""
+        if not isfinite(self.low):
+            return -inf, inf
+        low, high = noncentrality_interval(self.effect * sqrt(self.seeds), self.seeds - 1, confidence=confidence)
+        return low / sqrt(self.seeds), high / sqrt(self.seeds)
 
 
 def paired_seeds(differences: Sequence[float], *, confidence: float = 0.95) -> SeedDifference | None:
@@ -45,12 +50,11 @@ def paired_seeds(differences: Sequence[float], *, confidence: float = 0.95) -> S
         return None
     mean, spread = float(np.mean(differences)), float(np.std(differences, ddof=1))
     if spread <= 1e-12 * max(1.0, abs(mean)):
-        return SeedDifference(n, mean, -inf, inf, 1.0, 0.0, -inf, inf)
+        return SeedDifference(n, mean, -inf, inf, 1.0, 0.0)
     statistic = mean / (spread / sqrt(n))
     half = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * spread / sqrt(n)
     p = float(2 * stats.t.sf(abs(statistic), n - 1))
-    low, high = noncentrality_interval(statistic, n - 1, confidence=confidence)
-    return SeedDifference(n, mean, mean - half, mean + half, p, mean / spread, low / sqrt(n), high / sqrt(n))
+    return SeedDifference(n, mean, mean - half, mean + half, p, mean / spread)
 
 
 def noncentrality_interval(statistic: float, freedom: int, *, confidence: float) -> tuple[float, float]:
