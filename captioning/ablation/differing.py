@@ -42,9 +42,9 @@ class Pick:
 def most_different(runs: Sequence[RunResult], images: int) -> Iterator[list[Pick]]:
     """For each pair of runs, all of one seed, `images` picks: by turns where the first and where the second is better.
 
-    Runs that answered other images than the first run are left out.
+    Runs that answered other images than the first run are left out, and those without `DIFFERENCE`.
     """
-    known = [_Answers.of(run) for run in runs]
+    known = [_Answers.of(run) for run in runs if DIFFERENCE in run.counts()]
     alike = [each for each in known if each.references.keys() == known[0].references.keys()]
     for first, second in combinations(alike, 2):
         yield list(_picks(first, second, images))

@@ -3,6 +3,7 @@
 Texts hold plain words with **bold** and `code`.
 """
 
+import json
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -184,7 +185,7 @@ def write_markdown(path: Path, blocks: Sequence[Block]) -> None:
 
 def write_html(path: Path, title: str, blocks: Sequence[Block], strips: Mapping[str, str]) -> None:
     """One page with all inside. `strips`: name -> data URI, each stored once however often it is shown."""
-    stored = "{" + ",".join(f'"{name}":"{uri}"' for name, uri in strips.items()) + "}"
+    stored = json.dumps(dict(strips)).replace("</", "<\\/")
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',

@@ -89,6 +89,7 @@ def end_with_parent() -> None:
 def make(folder: Path, config: TrainingConfig, request: dict[str, Any]) -> None:
     """Train, answer the split, and write all files, the result last."""
     write_json(folder / ENVIRONMENT, describe_environment() | {"processes": request.get("processes", 1)})
+    check_split(config, request["split"])
     make_store_once(config)
     started = time.monotonic()
     result = train(config)
@@ -109,6 +110,12 @@ def make(folder: Path, config: TrainingConfig, request: dict[str, Any]) -> None:
             "images": len(captions),
         },
     )
+
+
+def check_split(config: TrainingConfig, split: str) -> None:
+    """Raises DataError before the training, not after it, where there are no images to score on."""
+    if config.data.format != "drawn":
+        open_data(config.data, seed=config.seed, check_files=False).captions.split(split)
 
 
 def make_store_once(config: TrainingConfig) -> None:

@@ -62,8 +62,8 @@ class RayEngine:
         except (ConnectionError, RuntimeError, ValueError) as error:
             told = str(error).splitlines()[0]
             raise ConfigError(
-                f"--engine ray: no cluster at {self.address!r} ({told}); start one with `ray start --head`, or give its "
-                "--address"
+                f"--engine ray: no cluster at {self.address!r} ({told}); start one with `ray start --head`, or give "
+                "another --address"
             ) from error
 
     def _settle(self, job: Job, reference: Any) -> None:

@@ -1,5 +1,6 @@
 """The report of a study: report.md, report.html and results.csv, from what its run folders hold."""
 
+from collections import Counter
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,14 +43,20 @@ def write_report(plan: Plan, placed: Sequence[Placed], output: Path, *, images: 
         counts[each.variant][each.seed] = each.counts()
     resampling = Resampling(shared=shared)
     comparisons = compare(counts, plan.study.reference, plan.study.judged, resampling)
-    of_one_seed = [each for each in done if each.seed == done[0].seed] if done else []
-    picks = list(most_different(of_one_seed, max(1, images))) if len(of_one_seed) > 1 else []
+    picks = list(most_different(_of_one_seed(done), max(1, images)))
     findings = Findings(plan.study, results, comparisons, resampling, picks, pictures=images > 0)
     blocks = all_sections(findings)
     write_markdown(output / MARKDOWN, blocks)
     strips = draw_strips(pick for pair in picks for pick in pair) if images > 0 else {}
     write_html(output / PAGE, plan.study.name, blocks, strips)
     return "\n".join([*verdicts(findings), "", f"report: {output / PAGE}, {output / MARKDOWN}, {output / ROWS}"])
+
+
+def _of_one_seed(done: Sequence[RunResult]) -> list[RunResult]:
+    """The runs of the seed that most variants have, the first of several."""
+    counted = Counter(each.seed for each in done)
+    seed = counted.most_common(1)[0][0] if done else None
+    return [each for each in done if each.seed == seed]
 
 
 def _share_images(done: Sequence[RunResult]) -> bool:

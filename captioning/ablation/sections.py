@@ -1,6 +1,7 @@
 """The sections of a report, in the order in which they are read."""
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from statistics import fmean, stdev
 
 from captioning.ablation.comparison import Comparison
@@ -156,7 +157,8 @@ def comparison_table(findings: Findings) -> Iterator[Block]:
         training = ["not claimed", "", ""]
         if each.training is not None:
             found = each.training
-            effect = "{:.1f} [{:.1f}, {:.1f}]".format(found.effect, *found.effect_interval())
+            ends = found.effect_interval()
+            effect = f"{found.effect:.1f} [{ends[0]:.1f}, {ends[1]:.1f}]" if isfinite(ends[0]) else ""
             training = [_interval(each, found.low, found.high), _p(each.seed_p), effect]
         images = [_signed(each, each.difference), _interval(each, each.low, each.high), _p(each.image_p)]
         cells = [f"`{each.variant}`", each.measure, *images, *training]
@@ -235,6 +237,8 @@ def _signed(each: Comparison, value: float) -> str:
 
 
 def _interval(each: Comparison, low: float, high: float) -> str:
+    if not isfinite(low):
+        return "no spread: not claimed"
     return f"[{_signed(each, low)}, {_signed(each, high)}]"
 
 

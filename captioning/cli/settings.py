@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import cache
 from typing import NoReturn
 
 from jsonargparse import ArgumentParser, set_parsing_settings
@@ -25,6 +26,7 @@ class OneLineParser(ArgumentParser):
         return {action.dest for action in self._actions if action.dest not in ("help", "print_config")}
 
 
+@cache
 def training_parser(prog: str) -> OneLineParser:
     """Every field of TrainingConfig as a flag and as a YAML key; --config FILE and --print_config."""
     parser = OneLineParser(

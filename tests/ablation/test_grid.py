@@ -10,6 +10,7 @@ from captioning.ablation.folder import REQUEST, find_folder, request_of, write_j
 from captioning.ablation.grid import make_plan, variants_of
 from captioning.ablation.identity import identity, plain, settings_from
 from captioning.ablation.study import read_study
+from captioning.build import build_decoder, build_objective
 from captioning.cli.settings import parse_training_config
 from captioning.config import TrainingConfig
 from captioning.errors import ConfigError
@@ -23,6 +24,8 @@ LOOKING = {
     "argmax": {"search.test_time_rule": "argmax"},
     "mixed": {"model.attention.selection": "mixed", "objective.name": "hard"},
 }
+pytestmark = pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning")
+
 STUDY = {
     "base": "base.yaml",
     "split": "test",
@@ -121,7 +124,7 @@ def test_a_run_is_found_again_when_its_variant_was_renamed_and_a_changed_one_is_
 
 WRONG = [
     ({"refrence": "x"}, "did you mean reference?"),
-    ({"reference": "additive-soft-penalty_weight_0"}, "did you mean additive-soft-penalty_weight_0.0?"),
+    ({"reference": "additive-sofd-penalty_weight_0.0"}, "did you mean additive-soft-penalty_weight_0.0?"),
     ({"exclude": [{"looking": "sideways"}]}, "axis looking has no 'sideways'; it has soft, argmax, mixed"),
     ({"exclude": [{"lookin": "soft"}]}, "no axis 'lookin'"),
     ({"settings": {"trainer.max_epoch": 3}}, "did you mean trainer.max_epochs?"),
@@ -133,7 +136,7 @@ WRONG = [
     ({"judged": ["CIDER"]}, "there is no measure 'CIDER'"),
     ({"judged": ["exact"], "split": "val"}, "on the drawn set's split test"),
     ({"split": "dev"}, "expected val or test, got 'dev'"),
-    ({"extra": {"same": {}, "again": {"trainer.max_epochs": 3}}}, "same and again have the same settings"),
+    ({"extra": {"same": LOOKING["mixed"], "again": LOOKING["mixed"]}}, "same and again have the same settings"),
     ({"extra": {"a b": {}, "a_b": {"seed": 3}}}, "two variants are called a_b"),
     ({"base": "nowhere.yaml"}, "nowhere.yaml"),
 ]
@@ -156,20 +159,31 @@ def sizes_of(path):
     return list(yaml.safe_load(path.read_text(encoding="utf-8"))["sizes"])
 
 
+def assert_every_part_can_be_built(runs):
+    for run in runs:
+        build_decoder(run.config.model, region_width=13, vocabulary_size=7)
+        build_objective(run.config.objective)
+        assert (run.config.model.attention.selection in ("hard", "mixed")) == (run.config.objective.name == "hard")
+
+
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_a_shipped_study_plans_in_every_size_and_has_its_controls(path):
     first = path.read_text(encoding="utf-8").splitlines()[0]
     assert first == f"# captioning ablate {path.relative_to(ROOT).as_posix()}"
     assert sizes_of(path)[0] == "quick"
     for size in sizes_of(path):
-        plan = make_plan(read_study(path, size), resolve)
-        assert not plan.study.only or len(plan.variants) == len(plan.study.only)
+        study = read_study(path, size)
+        assert set(study.only) <= {variant.name for variant in variants_of(study)}
         if size == "quick":
-            assert len(plan.variants) <= 6
-            assert len(plan.study.seeds) == 1
+            runs = make_plan(study, resolve).runs
+            assert len(runs) <= 6
+            assert_every_part_can_be_built(runs)
         else:
-            assert len(plan.study.seeds) >= 3
-    names = {variant.name for variant in variants_of(read_study(path, "full"))}
+            assert len(study.seeds) >= 3
+            assert make_plan(replace(study, only=(study.reference,)), resolve).runs
+    full = make_plan(read_study(path, "full"), resolve)
+    assert_every_part_can_be_built([run for run in full.runs if run.seed == full.study.seeds[0]])
+    names = {variant.name for variant in full.variants}
     assert {"mean_pool", "uniform", "frozen_scores"} <= names
 
 

@@ -9,7 +9,7 @@ from scipy import stats
 from captioning.ablation.comparison import ALPHA, compare
 from captioning.ablation.image_tests import Resampling
 
-VARIANTS, SEEDS, IMAGES, STUDIES = ("reference", "a", "b", "c"), (1, 2, 3, 4, 5), 41, 300
+VARIANTS, SEEDS, IMAGES, STUDIES = ("reference", "a", "b", "c"), (1, 2, 3, 4, 5), 41, 200
 JUDGED = ("CIDEr-D", "exact")
 CHANCE = 1e-5
 

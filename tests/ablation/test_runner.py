@@ -18,7 +18,7 @@ from tests.cli.conftest import call
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="finds the processes of runs in /proc")
 
 STUDY = ("ablate", TINY, "--size", "three")
-LONGEST = 240
+LONGEST = 900
 
 
 def wait_for(condition):
@@ -37,10 +37,12 @@ def works(folder, variant):
 def kill_the_study_in_its_last_run(folder):
     command = [sys.executable, "-m", "captioning", *map(str, STUDY), "--output", str(folder)]
     study = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    wait_for(lambda: works(folder, "mean_pool"))
-    [run] = job_processes(folder)
-    study.send_signal(signal.SIGKILL)
-    study.wait()
+    try:
+        wait_for(lambda: works(folder, "mean_pool"))
+        [run] = job_processes(folder)
+    finally:
+        study.send_signal(signal.SIGKILL)
+        study.wait()
     return run
 
 
