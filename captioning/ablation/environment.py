@@ -37,9 +37,7 @@ def git_state(folder: Path) -> str | None:
         return subprocess.run(call, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        git(
-            "ls-files", "--error-unmatch", "__init__.py"
-        )  # an environment within another project's tree is not its code
+        git("ls-files", "--error-unmatch", "__init__.py")
         commit = git("rev-parse", "--short=12", "HEAD")
         return f"{commit} + changes" if git("status", "--porcelain", "--", ".") else commit
     except (OSError, subprocess.CalledProcessError):
