@@ -53,7 +53,7 @@ def test_the_runs_of_a_killed_node_are_done_again_and_counted_once(cluster, tmp_
     killer.join()
     assert told["results"] == 0
     assert len(told["running"]) == 1
-    rows = list(csv.DictReader((tmp_path / "results.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "results.csv").read_text().splitlines()))
     assert [(row["variant"], row["state"]) for row in rows] == [("softmax", "done"), ("mean_pool", "done")]
     assert len(list((tmp_path / "runs").iterdir())) == 2
     for folder in (tmp_path / "runs").iterdir():
