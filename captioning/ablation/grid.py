@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from captioning.ablation.identity import identity
+from captioning.ablation.identity import identity, setting_names
 from captioning.ablation.study import Settings, Study, label_of
 from captioning.config import TrainingConfig
 from captioning.errors import ConfigError
@@ -140,11 +140,22 @@ def _chosen(study: Study, variants: list[Variant]) -> list[Variant]:
 
 def _resolved(study: Study, variant: Variant, resolve: Resolve, overrides: Sequence[str]) -> TrainingConfig:
     settings = {**study.settings, **variant.settings}
+    _check_names(study, variant, settings)
     flags = [f"--{name}={_as_flag(value)}" for name, value in settings.items()]
     try:
         return resolve(["--config", str(study.base), *flags, *overrides])
     except ConfigError as error:
         raise ConfigError(f"study {study.name}, variant {variant.name}: {error}") from error
+
+
+def _check_names(study: Study, variant: Variant, settings: Settings) -> None:
+    """The parser would take the beginning of a name for the name; a study is to say what it means."""
+    known = setting_names()
+    for name in settings:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else "captioning train --help lists them"
+            raise ConfigError(f"study {study.name}, variant {variant.name}: there is no setting {name!r}; {hint}")
 
 
 def _as_flag(value: Any) -> str:

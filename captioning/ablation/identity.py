@@ -38,6 +38,14 @@ def identity(config: TrainingConfig, split: str) -> str:
     return sha256(json.dumps({"split": split, "config": values}, sort_keys=True).encode()).hexdigest()
 
 
+def setting_names(kind: type = TrainingConfig, prefix: str = "") -> list[str]:
+    """The dotted names of all settings."""
+    names = []
+    for name, hint in get_type_hints(kind).items():
+        names += setting_names(hint, f"{prefix}{name}.") if is_dataclass(hint) else [f"{prefix}{name}"]
+    return names
+
+
 def settings_from(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
     """The inverse of `plain`, for a dataclass of settings."""
     hints = get_type_hints(kind)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import socket
 import threading
 import time
 import warnings
@@ -20,6 +21,14 @@ pytestmark = [
 ]
 
 
+def ports():
+    """Of a node's agents: given, so that a busy machine does not wait for them to choose in Ray's fifteen seconds."""
+    with socket.socket() as one, socket.socket() as other:
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+        return {"metrics_agent_port": one.getsockname()[1], "runtime_env_agent_port": other.getsockname()[1]}
+
+
 @pytest.fixture
 def cluster(monkeypatch):
     monkeypatch.setenv("RAY_DISABLE_IMPORT_WARNING", "1")
@@ -28,7 +37,7 @@ def cluster(monkeypatch):
         warnings.simplefilter("ignore")
         from ray.cluster_utils import Cluster
 
-        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **ports()})
     yield made
     made.shutdown()
 
@@ -41,11 +50,11 @@ def lose_a_node_in_the_middle(cluster, node, folder, told):
     told["running"] = [path.parent.parent.name for path in folder.glob("runs/*/training/config.yaml")]
     cluster.remove_node(node, allow_graceful=False)
     told["results"] = len(list(folder.glob("runs/*/result.json")))
-    cluster.add_node(num_cpus=1)
+    cluster.add_node(num_cpus=1, **ports())
 
 
 def test_the_runs_of_a_killed_node_are_done_again_and_counted_once(cluster, tmp_path):
-    node, told = cluster.add_node(num_cpus=1), {}
+    node, told = cluster.add_node(num_cpus=1, **ports()), {}
     killer = threading.Thread(target=lose_a_node_in_the_middle, args=(cluster, node, tmp_path, told))
     killer.start()
     ray = ("--engine", "ray", "--address", cluster.address)
