@@ -22,8 +22,9 @@ RANKS = {
     "build": 7,
     "checkpoint": 8,
     "run": 9,
-    "cli": 10,
-    "__main__": 11,
+    "ablation": 10,
+    "cli": 11,
+    "__main__": 12,
 }
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 WITHOUT_TORCH = (

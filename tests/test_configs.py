@@ -10,7 +10,8 @@ from captioning.data.synthetic import draw_set, write_drawn_set
 from tests.cli.conftest import call
 
 ROOT = Path(__file__).parent.parent
-CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+STUDIES = ROOT / "configs" / "ablations"
+CONFIGS = sorted(path for path in (ROOT / "configs").rglob("*.yaml") if STUDIES not in path.parents)
 
 
 @pytest.fixture(scope="module")

@@ -32,9 +32,7 @@ def parser() -> OneLineParser:
     made.add_argument("--format", default="auto", help="Of that file: auto, flickr8k, karpathy, coco, table, ...")
     made.add_argument("--images", metavar="DIR", help="The pictures' folder. Default: beside the caption file.")
     made.add_argument("--splits", type=dict[str, str], default={}, help="flickr8k: {val: list file, ...}.")
-    made.add_argument(
-        "--split", help="train, val, test or all. Default: val; with --predictions, that of their images."
-    )
+    made.add_argument("--split", help="train, val, test or all. Default: val; of --predictions, theirs.")
     made.add_argument("--on_bad_image", choices=("error", "skip"), default="error", help="skip: score the others.")
     made.add_argument("--metrics", type=list[str], help="Names, such as [BLEU-4,CIDEr-D,CIDEr-plain,SPICE].")
     made.add_argument("--missing", choices=("error", "empty"), default="error", help="Images without prediction.")

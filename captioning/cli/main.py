@@ -16,6 +16,7 @@ COMMANDS = {
     "features": "run the CNN once over all pictures and store what it gives",
     "export": "write a captioner as graphs for other programs (torch.export or ONNX), with a plain loop",
     "validate": "look at captions and pictures once: what is broken, missing, doubled or odd",
+    "ablate": "compare variants over seeds, and report how sure the differences are",
     "demo": "draw a small set, train on it, and show captions with their maps",
 }
 DONE, WRONG_CALL, INTERRUPTED = 0, 2, 130

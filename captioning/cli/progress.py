@@ -25,3 +25,21 @@ def show_log() -> None:
     """Print what the package tells, a line each."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     logging.getLogger("captioning").setLevel(logging.INFO)
+
+
+class RunBar:
+    """A bar over the runs of a study, with the best variant so far."""
+
+    def __init__(self, runs: int) -> None:
+        self._bar = tqdm(total=runs, desc="runs", unit="run", file=sys.stderr)
+
+    def __enter__(self) -> "RunBar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def show(self, ended: int, failed: int, best: str) -> None:
+        """Runs that have ended, those of them that failed, and a word on the best."""
+        self._bar.n = ended
+        self._bar.set_postfix_str(", ".join(filter(None, [f"{failed} failed" if failed else "", best])))

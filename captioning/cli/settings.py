@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, NoReturn
 
 from jsonargparse import ArgumentParser, set_parsing_settings
@@ -27,6 +28,7 @@ class OneLineParser(ArgumentParser):
         return {action.dest for action in self._actions if action.dest not in ("help", "print_config")}
 
 
+@cache
 def training_parser(prog: str) -> OneLineParser:
     """Every field of TrainingConfig as a flag and as a YAML key; --config FILE and --print_config."""
     parser = OneLineParser(

@@ -22,7 +22,7 @@ from captioning.checkpoint import load, save
 from captioning.config import TrainerConfig, TrainingConfig
 from captioning.data.dataset import CaptionDataset
 from captioning.data.inspection import PictureFacts
-from captioning.data.records import build_vocabulary
+from captioning.data.records import CaptionSet, build_vocabulary
 from captioning.data.sources import Pictures
 from captioning.disk import write_text
 from captioning.errors import ConfigError

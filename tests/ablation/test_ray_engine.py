@@ -1,0 +1,78 @@
+"""A study on Ray's own local cluster of several nodes, one of which is killed in the middle."""
+
+import csv
+import json
+import socket
+import threading
+import time
+import warnings
+
+import pytest
+
+from tests.ablation.tiny import TINY, job_processes
+from tests.cli.conftest import call
+
+pytest.importorskip("ray", reason="the extra ray is not installed")
+
+# Ray's own processes and files, which it leaves to the garbage collector.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+def ports():
+    """Of a node's agents: given, so that a busy machine does not wait for them to choose in Ray's fifteen seconds."""
+    with socket.socket() as one, socket.socket() as other:
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+        return {"metrics_agent_port": one.getsockname()[1], "runtime_env_agent_port": other.getsockname()[1]}
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    monkeypatch.setenv("RAY_DISABLE_IMPORT_WARNING", "1")
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from ray.cluster_utils import Cluster
+
+        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **ports()})
+    yield made
+    made.shutdown()
+
+
+def lose_a_node_in_the_middle(cluster, node, folder, told):
+    """As soon as a run works, kill its node, and only then give the cluster another."""
+    deadline = time.monotonic() + 900
+    while time.monotonic() < deadline and not list(folder.glob("runs/*/training/config.yaml")):
+        time.sleep(0.05)
+    told["running"] = [path.parent.parent.name for path in folder.glob("runs/*/training/config.yaml")]
+    cluster.remove_node(node, allow_graceful=False)
+    told["results"] = len(list(folder.glob("runs/*/result.json")))
+    cluster.add_node(num_cpus=1, **ports())
+
+
+def test_the_runs_of_a_killed_node_are_done_again_and_counted_once(cluster, tmp_path):
+    node, told = cluster.add_node(num_cpus=1, **ports()), {}
+    killer = threading.Thread(target=lose_a_node_in_the_middle, args=(cluster, node, tmp_path, told))
+    killer.start()
+    ray = ("--engine", "ray", "--address", cluster.address)
+    assert call("ablate", TINY, "--seeds", 1, "--size", "two", *ray, "--output", tmp_path, "--no_images") == 0
+    killer.join()
+    assert told["results"] == 0
+    assert len(told["running"]) == 1
+    rows = list(csv.DictReader((tmp_path / "results.csv").read_text().splitlines()))
+    assert [(row["variant"], row["state"]) for row in rows] == [("softmax", "done"), ("mean_pool", "done")]
+    assert len(list((tmp_path / "runs").iterdir())) == 2
+    for folder in (tmp_path / "runs").iterdir():
+        assert json.loads((folder / "result.json").read_text())["images"] == 40
+        assert len(list((folder / "training" / "log").glob("version_*"))) == 1
+    assert job_processes(tmp_path) == []
+
+
+def test_no_cluster_is_told_in_one_line(tmp_path, capsys):
+    address = ("--engine", "ray", "--address", "127.0.0.1:1")
+    assert call("ablate", TINY, "--size", "two", *address, "--output", tmp_path) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "--engine ray: no cluster at '127.0.0.1:1'" in error
