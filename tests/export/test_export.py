@@ -101,7 +101,7 @@ def test_the_loop_runs_beside_its_graphs_without_this_package(pictures, tmp_path
     forbid = "import sys; sys.modules['captioning'] = None; import runpy; sys.argv.pop(0)"
     code = f"{forbid}; runpy.run_path(sys.argv[0], run_name='__main__')"
     done = subprocess.run(
-        [sys.executable, "-c", code, "-", str(folder / "loop.py"), *map(str, pictures)],
+        [sys.executable, "-c", code, str(folder / "loop.py"), *map(str, pictures)],
         cwd=tmp_path,
         env={"PATH": ""},
         capture_output=True,
