@@ -18,7 +18,11 @@ def test_each_image_counts_once_however_the_sampler_pads(tmp_path: Path) -> None
         subprocess.Popen([sys.executable, script, str(rank), str(tmp_path)], cwd=root, env=environment)
         for rank in range(2)
     ]
-    assert [process.wait(timeout=300) for process in processes] == [0, 0]
+    try:
+        assert [process.wait(timeout=300) for process in processes] == [0, 0]
+    finally:
+        for process in processes:
+            process.kill()
     alone = score(CAPTIONS, REFERENCES, METRICS)
     for rank in range(2):
         found = json.loads((tmp_path / f"rank_{rank}.json").read_text(encoding="utf-8"))
