@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.sample is not None:
         write_sample(Path(options.sample))
         return 0
-    heading = ["captions", "", "images", "ours", "judge", "corpus differs by", "an image at most by"]
+    heading = ["captions", "metric", "images", "ours", "judge", "corpus differs by", "an image at most by"]
     rows, fits = [heading], True
     tokens = [["captions", "texts", "other words"]]
     for each in read_sets(None if options.data is None else Path(options.data)):
@@ -54,10 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows += judged.rows
         fits &= judged.fits and other == 0
         print(f"{chosen.name}: {'as the judge' if judged.fits and other == 0 else 'BEYOND ITS BOUNDS'}", flush=True)
-    text = f"{markdown_table(tokens)}\n\n{markdown_table(rows)}"
+        text = f"{markdown_table(tokens)}\n\n{markdown_table(rows)}"
+        if not options.dry:
+            _write(text)  # after each set: Java takes its time
     print(f"\n{text}")
-    if not options.dry:
-        _write(text)
     return 0 if fits else 1
 
 

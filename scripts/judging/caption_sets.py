@@ -74,9 +74,13 @@ def _flickr8k(path: Path) -> CaptionPairs:
 
 
 def _sample() -> CaptionPairs:
-    rows = json.loads(SAMPLE.read_text(encoding="utf-8"))["images"]
+    stored = json.loads(SAMPLE.read_text(encoding="utf-8"))
+    rows = stored["images"]
     return CaptionPairs(
-        "the sample of COCO val2017 in tests/", [row["caption"] for row in rows], [row["references"] for row in rows]
+        "the sample of COCO val2017 in tests/",
+        [row["caption"] for row in rows],
+        [row["references"] for row in rows],
+        (stored["corpus"]["METEOR"], [row["values"]["METEOR"] for row in rows]),
     )
 
 
