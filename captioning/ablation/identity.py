@@ -42,7 +42,8 @@ def setting_names(kind: type = TrainingConfig, prefix: str = "") -> list[str]:
     """The dotted names of all settings."""
     names = []
     for name, hint in get_type_hints(kind).items():
-        names += setting_names(hint, f"{prefix}{name}.") if is_dataclass(hint) else [f"{prefix}{name}"]
+        nested = isinstance(hint, type) and is_dataclass(hint)
+        names += setting_names(hint, f"{prefix}{name}.") if nested else [f"{prefix}{name}"]
     return names
 
 
