@@ -83,6 +83,7 @@ def demo_config(*, output: str, train_images: int, max_epochs: int, seed: int) -
                 word_width=64,
                 initial_state="linear",
                 word_dropout=0.3,
+                context_dropout=0.3,
                 dropout=0.0,
             ),
         ),
