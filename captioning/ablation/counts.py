@@ -18,8 +18,8 @@ from captioning.evaluation import DrawnScores
 from captioning.metrics import Scores
 from captioning.metrics.attention import pointing
 from captioning.metrics.bleu import bleu, bleu_statistics
-from captioning.metrics.ngrams import LONGEST, count_ngrams
-from captioning.text.tokenize import tokenize
+from captioning.metrics.ngrams import LONGEST, Compared
+from captioning.metrics.suite import compared_words
 
 Values = NDArray[np.float64]
 Counts = dict[str, Values]
@@ -78,11 +78,9 @@ def count_answers(
     `cells`: image -> the true cells of its words, where the maps lie on these. A measure whose corpus value is neither
     BLEU nor the mean over images has no counts, and is not tested over images.
     """
-    counted = [
-        bleu_statistics(count_ngrams(tokenize(said[image])), [count_ngrams(tokenize(other)) for other in others])
-        for image, others in references.items()
-    ]
-    counts: Counts = {BLEU: np.array(counted, dtype=np.float64)}
+    words = [compared_words(said[image]) for image in references]
+    others = [[compared_words(other) for other in of_image] for of_image in references.values()]
+    counts: Counts = {BLEU: bleu_statistics(Compared.one_each(words, others)).astype(np.float64)}
     for name, values in scores.per_image.items():
         of_images = np.array([values[image] for image in references], dtype=np.float64)
         if not name.startswith(BLEU) and np.isclose(of_images.mean(), scores.corpus[name], rtol=1e-9):

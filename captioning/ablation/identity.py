@@ -42,7 +42,7 @@ def setting_names(kind: type = TrainingConfig, prefix: str = "") -> list[str]:
     """The dotted names of all settings."""
     names = []
     for name, hint in get_type_hints(kind).items():
-        nested = isinstance(hint, type) and is_dataclass(hint)
+        nested = is_dataclass(hint) and isinstance(hint, type)
         names += setting_names(hint, f"{prefix}{name}.") if nested else [f"{prefix}{name}"]
     return names
 

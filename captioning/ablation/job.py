@@ -47,7 +47,7 @@ from captioning.evaluation import (
 )
 from captioning.extraction import extraction_device
 from captioning.run.data import RunData, open_data, open_pictures
-from captioning.run.folder import leads
+from captioning.run.processes import leads
 from captioning.run.train import TrainingResult, train
 
 
