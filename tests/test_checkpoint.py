@@ -176,7 +176,7 @@ def test_another_encoder_is_refused_with_both_fingerprints(trained):
 
 WRONG = [
     (("--model.decoder.state_width", 13), "model.decoder.state_width: 12 in the checkpoint, 13 asked for"),
-    (("--data.maximum_words", 9), "the one given has 9"),
+    (("--data.maximum_words", 9), "against 9"),
     (("--trainer.max_epochs", 0), "current_epoch=1"),
 ]
 

@@ -124,8 +124,10 @@ def _default_split(options: Any, captions: "CaptionSet") -> str:
     from captioning.evaluation import read_samples
 
     said = read_samples(Path(options.predictions))
-    splits = {record.split for record in captions.records if record.image_id in said}
-    return splits.pop() if len(splits) == 1 else ALL
+    captioned = [record for record in captions.records if record.captions]
+    splits = {record.split for record in captioned if record.image_id in said}
+    there_are_others = any(record.split not in splits for record in captioned)
+    return splits.pop() if len(splits) == 1 and there_are_others else ALL
 
 
 def _frequencies(options: Any, captions: "CaptionSet") -> "DocumentFrequencies | None":

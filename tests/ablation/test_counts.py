@@ -28,7 +28,10 @@ def test_every_measure_follows_from_the_sum_of_its_counts(tmp_path):
     write_counts(tmp_path / "counts.npz", count_answers(said, references.references, scores))
     counts = read_counts(tmp_path / "counts.npz")
     values = {each.name: float(each.value(counts[each.table].sum(0))) for each in measures_of(list(counts))}
-    assert values == pytest.approx(scores.corpus, rel=1e-12)
+    untested = scores.corpus.keys() - values.keys()
+    assert untested <= {"METEOR"}  # neither a mean over images nor BLEU
+    expected = {name: value for name, value in scores.corpus.items() if name not in untested}
+    assert values == pytest.approx(expected, rel=1e-12)
     assert {"BLEU-4", "BLEU-1-no-penalty", "ROUGE-L", "CIDEr-D"} <= values.keys()
 
 

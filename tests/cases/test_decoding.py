@@ -6,7 +6,9 @@ import pytest
 import torch
 from PIL import Image
 
-from captioning.decoding.beam import beam_search, best_continuations
+from captioning.decoding.beam import beam_search
+from captioning.decoding.choosing import best_continuations
+from captioning.decoding.constraints import Constraints
 from captioning.decoding.greedy import greedy
 from tests.cases.making import fresh_captioner, write_captioner, write_rows
 from tests.cli.conftest import call
@@ -17,8 +19,10 @@ FORBIDDEN = (PAD, START, UNKNOWN)
 
 
 def search(table, **options):
-    options = {"beam_size": 3, "maximum_length": 5, "forbidden": FORBIDDEN} | options
-    return beam_search(TransitionTable(table), start=torch.full((len(table),), START), end=END, **options)
+    limits = {name: options.pop(name) for name in ("maximum_length", "minimum_length") if name in options}
+    constraints = Constraints(END, **{"maximum_length": 5, "forbidden": FORBIDDEN} | limits)
+    start = torch.full((len(table),), START)
+    return beam_search(TransitionTable(table), start=start, constraints=constraints, **{"beam_size": 3} | options)
 
 
 def test_H33_a_caption_that_never_ends_comes_back_unfinished():
@@ -39,7 +43,7 @@ def test_H33_the_evaluation_command_goes_through_with_captions_that_never_end(tm
         Image.new("RGB", (32, 24), (20 * number, 90, 40)).save(tmp_path / name)
     rows = write_rows(tmp_path / "rows.jsonl", *[(name, "a red board", "val") for name in names])
     assert call("evaluate", model, "--captions", rows) == 0
-    assert "cut_off 10" in capsys.readouterr().out
+    assert "cut off 10" in capsys.readouterr().out
 
 
 def test_H34_a_beam_wider_than_the_vocabulary_returns_each_caption_once():
@@ -54,9 +58,8 @@ def test_H35_the_unknown_word_is_never_said_and_the_rest_is_not_renormalized(bea
     for found in search(table, beam_size=beam_size)[0]:
         assert not set(FORBIDDEN) & set(found.words)
         assert found.log_probabilities == pytest.approx([math.log(0.05)] * len(found.log_probabilities))
-    [likeliest] = greedy(
-        TransitionTable(table), start=torch.tensor([START]), end=END, maximum_length=5, forbidden=FORBIDDEN
-    )
+    constraints = Constraints(END, maximum_length=5, forbidden=FORBIDDEN)
+    [[likeliest]] = greedy(TransitionTable(table), start=torch.tensor([START]), constraints=constraints)
     assert not set(FORBIDDEN) & set(likeliest.words)
 
 

@@ -54,7 +54,7 @@ def test_H01_phone_photos_are_upright_on_every_path(tag, turn, model, tmp_path):
     upright, original = captioning.load(model).caption([tagged, plain])
     assert upright.text == original.text
     assert upright.placement == original.placement
-    np.testing.assert_array_equal(upright.maps, original.maps)
+    np.testing.assert_allclose(upright.maps, original.maps, atol=1e-6)  # two rows of one batch
     assert call("caption", model, tagged, "--overlay", tmp_path / "maps") == 0
     assert json.loads((tmp_path / "maps" / "tagged.json").read_text())["picture_size"] == [64, 48]
 

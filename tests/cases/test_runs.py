@@ -79,7 +79,7 @@ def test_H48_another_vocabulary_is_refused_by_both_sizes_and_the_first_word_that
     save(captioner, description, tmp_path / "model")
     own = Vocabulary(TWELVE).fingerprint()[:12]
     shorter = Vocabulary(TWELVE[:-1])
-    with pytest.raises(CheckpointError, match=r"has 12 words .*has 11 .* first at number 11") as refused:
+    with pytest.raises(CheckpointError, match=r"12 words .*against 11 .* first at number 11") as refused:
         load(tmp_path / "model", vocabulary=shorter)
     assert own in str(refused.value)
     assert shorter.fingerprint()[:12] in str(refused.value)

@@ -12,6 +12,7 @@ SMALL = [
     *("--model.attention.width", "8", "--model.decoder.state_width", "12", "--model.decoder.word_width", "8"),
     *("--trainer.progress_bar", "false", "--trainer.accelerator", "cpu", "--search.maximum_length", "9"),
     *("--data.minimum_count", "1", "--trainer.sample_images", "2"),
+    *("--search.minimum_length", "3"),  # so little trained, it would rather say nothing
 ]
 
 

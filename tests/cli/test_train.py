@@ -210,6 +210,6 @@ def test_hard_attention_trains_and_its_test_time_rule_is_kept_and_told(drawn, tm
     capsys.readouterr()
     options = ("--captions", drawn / "captions.jsonl", "--split", "test")
     assert call("evaluate", tmp_path / "hard", *options) == 0
-    assert "test_time_rule argmax" in capsys.readouterr().out
+    assert "test time rule argmax" in capsys.readouterr().out
     assert call("evaluate", tmp_path / "hard", *options, "--test_time_rule", "expected") == 0
     assert "test_time_rule expected" in capsys.readouterr().out

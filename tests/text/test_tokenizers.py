@@ -112,7 +112,7 @@ def test_vocabularies_of_other_tokenizers_are_refused():
     by_word, by_character = Vocabulary(words), Vocabulary(words, CharacterTokenizer())
     assert by_word != by_character
     assert by_word.fingerprint() != by_character.fingerprint()
-    with pytest.raises(CheckpointError, match="by its word tokenizer, the one given by another character tokenizer"):
+    with pytest.raises(CheckpointError, match="a word tokenizer of its own against another character one"):
         by_word.check_same(by_character)
 
 

@@ -104,10 +104,10 @@ def test_another_vocabulary_is_refused_by_sizes_and_first_word() -> None:
     words = [*SPECIAL_WORDS, *"abcdefgh"]
     mine = Vocabulary(words)
     mine.check_same(Vocabulary(words))
-    with pytest.raises(CheckpointError, match=r'12 words.* 11;.*number 11 \("h" against no word\)'):
+    with pytest.raises(CheckpointError, match=r'12 words.* 11 .*number 11 \("h" against no word\)'):
         mine.check_same(Vocabulary(words[:-1]))
     swapped = [*words[:6], words[7], words[6], *words[8:]]
-    with pytest.raises(CheckpointError, match=r'12 words.* 12;.*number 6 \("c" against "d"\)'):
+    with pytest.raises(CheckpointError, match=r'12 words.* 12 .*number 6 \("c" against "d"\)'):
         mine.check_same(Vocabulary(swapped))
 
 
