@@ -92,7 +92,7 @@ def test_evaluate_equals_the_scores_of_the_run_and_of_the_file(trained, drawn, t
     scores = json.loads((tmp_path / "scores.json").read_text())["scores"]
     assert scores == pytest.approx(json.loads((trained / "scores.json").read_text())["scores"])
     assert "beam size 5" in by_model
-    assert "test_time_rule expected" in by_model
+    assert "test time rule expected" in by_model
     table = [line.split("|")[2:] for line in (by_model.split("\n")[2], by_file.split("\n")[2])]
     assert table[0] == table[1]
     rows = [json.loads(line) for line in (drawn / "captions.jsonl").read_text().splitlines()]

@@ -212,4 +212,4 @@ def test_hard_attention_trains_and_its_test_time_rule_is_kept_and_told(drawn, tm
     assert call("evaluate", tmp_path / "hard", *options) == 0
     assert "test time rule argmax" in capsys.readouterr().out
     assert call("evaluate", tmp_path / "hard", *options, "--test_time_rule", "expected") == 0
-    assert "test_time_rule expected" in capsys.readouterr().out
+    assert "test time rule expected" in capsys.readouterr().out
