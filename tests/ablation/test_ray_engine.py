@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 import warnings
+from contextlib import ExitStack
 
 import pytest
 
@@ -28,10 +29,12 @@ pytestmark = [
 
 def ports():
     """Of a node's agents: given, so that a busy machine does not wait for them to choose in Ray's fifteen seconds."""
-    with socket.socket() as one, socket.socket() as other:
-        for each in (one, other):
+    names = ("metrics_agent_port", "metrics_export_port", "runtime_env_agent_port", "dashboard_agent_listen_port")
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in names]
+        for each in sockets:
             each.bind(("127.0.0.1", 0))
-        return {"metrics_agent_port": one.getsockname()[1], "runtime_env_agent_port": other.getsockname()[1]}
+        return {name: each.getsockname()[1] for name, each in zip(names, sockets, strict=True)}
 
 
 @pytest.fixture
