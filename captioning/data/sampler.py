@@ -19,7 +19,28 @@ class BatchRequest:
     """Seeds what is drawn at random for these images; None: nothing is (evaluation)."""
 
 
-class TrainingSampler(Sampler[BatchRequest]):
+class TrainingOrder:
+    """The place in the order of training batches: what a sampler and a stream have in common."""
+
+    epoch = 0
+    _skipped = (0, 0)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch comes next; without it every epoch has the batches of the first."""
+        self.epoch = epoch
+
+    def skip(self, batches: int, *, epoch: int) -> None:
+        """Resume in the middle: leave out the first `batches` of `epoch`, which were trained on already."""
+        self._skipped = (epoch, batches)
+
+    @property
+    def seen(self) -> int:
+        """The batches of the present epoch that are left out."""
+        epoch, batches = self._skipped
+        return batches if epoch == self.epoch else 0
+
+
+class TrainingSampler(TrainingOrder, Sampler[BatchRequest]):
     """Each image once an epoch, in batches whose longest captions are of like length.
 
     An epoch shuffles the images, cuts them into windows of `window` steps, sorts each window by length, cuts
@@ -47,23 +68,13 @@ class TrainingSampler(Sampler[BatchRequest]):
         self.window = window
         self.rank = rank
         self.world_size = world_size
-        self.epoch = 0
-        self._seen: dict[int, int] = {}
-
-    def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes next; without it every epoch has the batches of the first."""
-        self.epoch = epoch
-
-    def skip(self, batches: int, *, epoch: int) -> None:
-        """Resume in the middle: leave out the first `batches` of `epoch`, which were trained on already."""
-        self._seen = {epoch: batches}
 
     def __len__(self) -> int:
         """Steps of a whole epoch, the skipped ones included."""
         return len(_cut_steps(self.lengths, self.batch_size * self.world_size, self.world_size))
 
     def __iter__(self) -> Iterator[BatchRequest]:
-        for step in self._shuffled_steps()[self._seen.get(self.epoch, 0) :]:
+        for step in self._shuffled_steps()[self.seen :]:
             yield BatchRequest(_share(step, self.rank, self.world_size), self.epoch)
 
     def _shuffled_steps(self) -> list[np.ndarray]:

@@ -20,7 +20,7 @@ from captioning.data.batch import CaptionBatch
 from captioning.data.dataset import CaptionDataset
 from captioning.data.inspection import PictureFacts, inspect_picture
 from captioning.data.records import CaptionedImage, CaptionSet, clean
-from captioning.data.sampler import BatchRequest
+from captioning.data.sampler import BatchRequest, TrainingOrder
 from captioning.data.splits import FRACTIONS, split_by_hash
 from captioning.data.webdataset import find_shards, fingerprint, read_samples, split_of_shard, unique_ids
 from captioning.errors import DataError
@@ -107,7 +107,7 @@ def _read_scan(path: Path, mark: str) -> dict[str, list[dict[str, Any]]] | None:
         return None
 
 
-class ShardStream(IterableDataset[CaptionBatch]):
+class ShardStream(TrainingOrder, IterableDataset[CaptionBatch]):
     """The training batches of one process, from shards that are read from end to end.
 
     An epoch puts the shards into an order by (seed, epoch) and cuts the row of all their pictures into equal stretches:
@@ -128,7 +128,7 @@ class ShardStream(IterableDataset[CaptionBatch]):
         world_size: int = 1,
     ) -> None:
         """`dataset`: of the training captions; its source reads pictures from the stream's bytes."""
-        self.dataset, self.shards, self.seed, self.buffer, self.epoch = dataset, shards, seed, buffer, 0
+        self.dataset, self.shards, self.seed, self.buffer = dataset, shards, seed, buffer
         pictures = sum(map(len, shards.keys.values()))
         if pictures < world_size:
             raise DataError(f"training pictures: expected one or more a process, got {pictures} for {world_size}")
@@ -137,15 +137,6 @@ class ShardStream(IterableDataset[CaptionBatch]):
         steps = max(1, min(-(-most // batch_size), fewest))
         self._bounds = [start + (stop - start) * step // steps for step in range(steps + 1)]
         self._places = {record.image_id: place for place, record in enumerate(dataset.captions.records)}
-        self._seen: dict[int, int] = {}
-
-    def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes next; without it every epoch has the batches of the first."""
-        self.epoch = epoch
-
-    def skip(self, batches: int, *, epoch: int) -> None:
-        """Resume in the middle: leave out the first `batches` of `epoch`, which were trained on already."""
-        self._seen = {epoch: batches}
 
     def __len__(self) -> int:
         """Steps of a whole epoch of this process."""
@@ -154,7 +145,7 @@ class ShardStream(IterableDataset[CaptionBatch]):
     def __iter__(self) -> Iterator[CaptionBatch]:
         worker = get_worker_info()
         number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        seen = self._seen.get(self.epoch, 0)
+        seen = self.seen
         # The loader takes turns among workers from the first on, so that one takes the stretch that is next in turn.
         turn = (number + seen) % workers
         steps = [len(range(each, len(self), workers)) for each in range(workers)]

@@ -8,10 +8,10 @@ from torch.utils.data import DataLoader
 
 from captioning.data.batch import CaptionBatch
 from captioning.data.dataset import CaptionDataset, make_loader
-from captioning.data.sampler import EvaluationSampler, TrainingSampler
+from captioning.data.sampler import EvaluationSampler, TrainingOrder, TrainingSampler
 from captioning.data.shard_stream import ScannedShards, ShardStream, StreamLoader
 
-Order = TypeVar("Order", TrainingSampler, ShardStream)
+Order = TypeVar("Order", bound=TrainingOrder)
 
 
 @dataclass(frozen=True)
