@@ -87,7 +87,7 @@ class ShowAttendTell(RecurrentDecoder):
         hidden, cell = lstm_cell(gates, before.cell)
         hidden = hidden.to(before.hidden.dtype)
         after = LSTMState(hidden, cell, self.followed(seen.weights))
-        return Glimpse(after, hidden, context, seen.weights, self.choice(seen))
+        return Glimpse(after, hidden, context, seen.weights, self.choice(seen, before.hidden))
 
 
 def _context_gate(kind: str, state_width: int, region_width: int) -> nn.Linear | None:
