@@ -3,10 +3,7 @@
 import csv
 import hashlib
 import json
-import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -180,20 +177,6 @@ def test_an_unknown_config_key_is_named_with_the_nearest(tmp_path, capsys):
     config.write_text("trainer:\n  max_epoch: 3\n")
     assert call("train", "--config", config) == 2
     assert "did you mean trainer.max_epochs?" in capsys.readouterr().err
-
-
-def test_two_processes_train_through_the_command_and_share_one_folder(drawn, tmp_path):
-    """The second process is the same call once more; it must find the first one's folder, not refuse it."""
-    distributed = ("--trainer.devices", "2", "--trainer.strategy", "ddp", "--trainer.max_epochs", "1")
-    arguments = [str(each) for each in settings(drawn, tmp_path, "--name", "both", *distributed)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "captioning", *arguments]
-    done = subprocess.run(command, env=environment, timeout=240, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.count("captioner:") == 1
-    predictions = json.loads((tmp_path / "both" / "predictions.json").read_text())
-    assert len(predictions) == 6
-    assert captioning.load(tmp_path / "both").caption([drawn / "test_00000.png"])
 
 
 def test_hard_attention_trains_and_its_test_time_rule_is_kept_and_told(drawn, tmp_path, capsys):
