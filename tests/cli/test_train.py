@@ -10,6 +10,9 @@ import torch
 import yaml
 
 import captioning
+from captioning.cli.settings import parse_training_config
+from captioning.config import TrainingConfig
+from captioning.errors import ConfigError
 from captioning.text.vocabulary import Vocabulary
 from tests.cli.conftest import SMALL, call
 
@@ -209,3 +212,13 @@ def test_self_critical_training_begins_with_a_trained_captioner_and_logs_its_rew
         rewards = [float(row["train/reward"]) for row in csv.DictReader(file) if row["train/reward"]]
     assert rewards
     assert all(0 <= each <= 10 for each in rewards)
+
+
+def test_a_section_without_settings_is_its_defaults_and_one_that_is_none_is_named(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("name: one\nobjective:\nmodel:\n  encoder:\n")
+    config = parse_training_config(["--config", str(path)], prog="captioning train")
+    assert config == TrainingConfig(name="one")
+    path.write_text("objective: 3\n")
+    with pytest.raises(ConfigError, match=r"objective: expected settings below it, such as objective\.NAME, got 3"):
+        parse_training_config(["--config", str(path)], prog="captioning train")
