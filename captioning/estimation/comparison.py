@@ -1,0 +1,78 @@
+"""Measuring estimators on one problem, one after the other and with the same seed."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from captioning.estimation.candidates import Candidate, Estimator
+from captioning.estimation.problem import Problem, exact_gradient
+from captioning.estimators import Moments, Quality
+
+WARM_UP = 50
+"""Draws that baselines have seen before anything is measured."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An estimator's row."""
+
+    candidate: Candidate
+    """Which."""
+    qualities: dict[str, Quality]
+    """Part of the gradient -> how good it is there."""
+    seconds: float
+    """Of one estimate, forward and backward; the median."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All rows, and what they were measured on."""
+
+    rows: list[Measured]
+    """In the order of the candidates."""
+    draws: int
+    """Estimates of each; 2 of a deterministic one."""
+    paths: int | None
+    """How many ways to look were listed for the exact gradient; None: none was, so no bias is known."""
+
+
+def compare(
+    problem: Problem,
+    candidates: Sequence[Candidate],
+    *,
+    draws: int = 200,
+    samples: int = 2,
+    temperature: float = 1.0,
+    exact: bool = True,
+    seed: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """Draw so many estimates of each candidate. `exact`: list all ways to look, too, so that bias is known."""
+    known = exact_gradient(problem) if exact else None
+    rows = []
+    for done, candidate in enumerate(candidates):
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            estimator = candidate.make(problem, samples=samples, temperature=temperature)
+            rows.append(_measure(problem, candidate, estimator, draws=draws, exact=known))
+        if progress is not None:
+            progress(done + 1, len(candidates))
+    return Comparison(rows, draws, problem.paths if exact else None)
+
+
+def _measure(
+    problem: Problem, candidate: Candidate, estimator: Estimator, *, draws: int, exact: Tensor | None
+) -> Measured:
+    estimator.prepare(WARM_UP)
+    moments, seconds = Moments(), []
+    for _ in range(2 if estimator.deterministic else draws):
+        started = time.perf_counter()
+        estimate = problem.gradient(estimator.loss())
+        seconds.append(time.perf_counter() - started)
+        moments.add(estimate)
+    qualities = {name: moments.quality(exact, part) for name, part in problem.parts.items()}
+    return Measured(candidate, qualities, median(seconds))

@@ -1,0 +1,106 @@
+"""The gradient that is to be estimated: that of the mean caption loss over all ways to look."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from captioning.decoders.glimpses import choices, read_glimpses
+from captioning.decoders.recurrent import RecurrentDecoder
+from captioning.estimators import all_paths, exact_expectation
+from captioning.features.image_features import ImageFeatures
+from captioning.text.vocabulary import PAD
+
+SCORE_NETWORK, WHOLE_DECODER = "score network", "whole decoder"
+"""The parts of the gradient that are judged: of the attention's parameters, which get none but through an estimator,
+and of all the decoder's."""
+TOGETHER = 512
+"""Paths that are read at once."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """∂/∂θ of the mean over captions of E_s[−Σ_t log p(y_t | s_≤t)], with s_t drawn by the attention's weights."""
+
+    decoder: RecurrentDecoder
+    """Whose parameters θ are. Without dropout."""
+    features: ImageFeatures
+    """Of B images."""
+    words: Tensor
+    """(B, M, T+1) START w1 ... PAD, as in a batch."""
+
+    @property
+    def inputs(self) -> Tensor:
+        """(B, M, T) the word that is read at each position."""
+        return self.words[..., :-1]
+
+    @property
+    def targets(self) -> Tensor:
+        """(B, M, T) the word that is to be said."""
+        return self.words[..., 1:]
+
+    @property
+    def exists(self) -> Tensor:
+        """(B, M, T) boolean, where there is a word."""
+        return self.targets != PAD
+
+    @property
+    def captions(self) -> int:
+        """How many captions the loss is a mean of."""
+        return int(self.exists[..., 0].sum())
+
+    @cached_property
+    def choices(self) -> int:
+        """C, among how many each step chooses."""
+        return choices(self.decoder, self.features)
+
+    @property
+    def paths(self) -> int:
+        """How many ways to look the longest caption has."""
+        return self.choices ** self.words[0, 0, 1:].numel()
+
+    def first_words(self, most: int) -> "Problem":
+        """The same of each caption's first words only."""
+        return replace(self, words=self.words[..., : most + 1])
+
+    def repeated(self, times: int) -> "Problem":
+        """Every caption `times` times, one after the other; it is a mean over all of them then."""
+        return replace(self, words=self.words.repeat_interleave(times, dim=1))
+
+    def gradient(self, loss: Tensor) -> Tensor:
+        """(P,) of a loss, in the order of the decoder's parameters, in main memory."""
+        parameters = [each for each in self.decoder.parameters() if each.requires_grad]
+        found = torch.autograd.grad(loss, parameters, allow_unused=True)
+        pairs = zip(parameters, found, strict=True)
+        return torch.cat([(torch.zeros_like(own) if each is None else each).flatten() for own, each in pairs]).cpu()
+
+    @cached_property
+    def parts(self) -> dict[str, Tensor]:
+        """Name -> (P,) boolean, the components of the gradient that belong to it."""
+        attention = self.decoder.attention
+        own = {id(each) for each in attention.parameters()} if isinstance(attention, nn.Module) else set()
+        kept = [each for each in self.decoder.parameters() if each.requires_grad]
+        masks = [torch.full((each.numel(),), id(each) in own) for each in kept]
+        of_scores = torch.cat(masks)
+        return {SCORE_NETWORK: of_scores, WHOLE_DECODER: torch.ones_like(of_scores)}
+
+
+def exact_gradient(problem: Problem) -> Tensor:
+    """(P,) by listing every path of every caption. Raises ConfigError where there are too many."""
+    there = problem.exists[..., 0].nonzero().tolist()
+    return torch.stack([_exact_of(problem, image, caption) for image, caption in there]).mean(0)
+
+
+def _exact_of(problem: Problem, image: int, caption: int) -> Tensor:
+    steps = int(problem.exists[image, caption].sum())
+    features = problem.features.rows_of(torch.tensor([image], device=problem.words.device))
+    words = problem.words[image : image + 1, caption : caption + 1, : steps + 1]
+    total = torch.zeros(())
+    for paths in all_paths(problem.choices, steps).to(words.device).split(TOGETHER):
+        own = words.expand(-1, len(paths), -1)
+        read = read_glimpses(problem.decoder, features, own[..., :-1], own[..., 1:], paths=paths.unsqueeze(0))
+        assert read.log_probabilities is not None
+        loss = -exact_expectation(read.log_probabilities[0], read.log_likelihoods[0])
+        total = total + problem.gradient(loss).double()
+    return total
