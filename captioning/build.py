@@ -24,12 +24,16 @@ from captioning.encoders.grid import GridEncoder
 from captioning.encoders.make import make_encoder, rebuild_encoder
 from captioning.encoders.small import CellEncoder
 from captioning.errors import CheckpointError, ConfigError
+from captioning.estimators.baselines import BASELINES, Learned
 from captioning.text.tokenizers import tokenizer_from
 from captioning.text.vocabulary import Vocabulary
 from captioning.training.hard_attention import HardAttention
-from captioning.training.objectives import CrossEntropy
+from captioning.training.objectives import CrossEntropy, Objective
+from captioning.training.self_critical import CiderReward, SelfCritical
 
 CELLS = "cells"
+SAMPLING = ("hard", "mixed")
+"""Selections that draw regions, which an objective has to reward."""
 Settings = TypeVar("Settings")
 
 
@@ -79,15 +83,29 @@ def build_attention(config: AttentionConfig, *, query_width: int, key_width: int
     )
 
 
-def build_objective(config: ObjectiveConfig) -> CrossEntropy | HardAttention:
-    """The objective."""
+def build_objective(config: ObjectiveConfig, model: ModelConfig, *, reward: Callable[[], CiderReward]) -> Objective:
+    """The objective; `reward` is asked for only where captions that the model says are rewarded."""
+    true_captions = _true_captions(config, model)
+    if config.name != "self_critical":
+        return true_captions
+    return SelfCritical(
+        true_captions,
+        reward(),
+        samples=config.spoken,
+        baseline=config.spoken_baseline,
+        true_weight=config.true_weight,
+        longest=config.spoken_length,
+    )
+
+
+def _true_captions(config: ObjectiveConfig, model: ModelConfig) -> CrossEntropy | HardAttention:
     words = CrossEntropy(
         label_smoothing=config.label_smoothing,
         penalty_weight=config.penalty_weight,
         penalty_reduction=config.penalty_reduction,
         loss_reduction=config.loss_reduction,
     )
-    if config.name == "cross_entropy":
+    if model.attention.selection not in SAMPLING:
         return words
     return HardAttention(
         words,
@@ -95,7 +113,7 @@ def build_objective(config: ObjectiveConfig) -> CrossEntropy | HardAttention:
         entropy_weight=config.entropy_weight,
         entropy=config.entropy,
         returns=config.returns,
-        baseline=config.baseline,
+        baseline=Learned(model.decoder.state_width) if config.baseline == "learned" else BASELINES[config.baseline](),
         samples=config.samples,
     )
 

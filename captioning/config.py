@@ -166,8 +166,9 @@ class DataConfig:
 class ObjectiveConfig:
     """What is optimized (see captioning.training.objectives for the scale of each number)."""
 
-    name: Literal["cross_entropy", "hard"] = "cross_entropy"
-    """cross_entropy, or hard: REINFORCE on the regions that `selection: hard` or `mixed` samples."""
+    name: Literal["cross_entropy", "hard", "self_critical"] = "cross_entropy"
+    """cross_entropy; hard: REINFORCE on the regions that `selection: hard` or `mixed` samples; self_critical: on the
+    CIDEr-D of whole captions that the model says, beside a share of the others (begin from a trained captioner)."""
     label_smoothing: float = 0.0
     """The part of the target's probability that is spread evenly over the vocabulary."""
     penalty_weight: float = 1.0
@@ -188,10 +189,33 @@ class ObjectiveConfig:
     """hard: pathwise is the paper's form, exact makes the entropies part of the reward."""
     returns: Literal["to_go", "whole"] = "to_go"
     """hard: what a choice answers for, the words from its own on or the whole caption's."""
-    baseline: Literal["none", "moving_average", "per_step", "leave_one_out"] = "moving_average"
-    """hard: what returns are compared with; moving_average is the paper's."""
+    baseline: Literal["none", "moving_average", "per_step", "leave_one_out", "learned", "soft_pass"] = "moving_average"
+    """hard: what returns are compared with; moving_average is the paper's, learned reads the state before each choice,
+    soft_pass reads every caption once more with the expected context."""
+    hard_share: float = 0.5
+    """selection mixed: the probability that a picture of a step is read with sampled regions."""
+    hard_share_end: float | None = None
+    """selection mixed: the share is moved to this one over `selection_epochs`; null: it stays."""
+    shared_coin: bool = False
+    """selection mixed: one coin for all pictures of a step, as in the released code."""
+    gumbel_temperature: float = 1.0
+    """selection gumbel: the temperature of the relaxed choice that the gradient takes."""
+    gumbel_temperature_end: float | None = None
+    """selection gumbel: it is lowered (or raised) to this one over `selection_epochs`; null: it stays."""
+    selection_epochs: float = 5.0
+    """Epochs over which both move."""
     samples: int = 1
     """hard: how often a caption is read in a step, with other regions each time."""
+    spoken: int = 5
+    """self_critical: captions that are drawn for an image in a step."""
+    spoken_baseline: Literal["leave_one_out", "greedy"] = "leave_one_out"
+    """self_critical: a caption's reward is compared with the mean of the image's others, or its greedy caption's."""
+    spoken_length: int = 20
+    """self_critical: words after which a drawn caption is cut off."""
+    reward_drop: float = 0.2
+    """self_critical: training stops when the mean reward of about 50 steps is this part below the best it was."""
+    true_weight: float = 0.1
+    """self_critical: weight of the true captions' loss, which keeps the language whole."""
 
 
 @dataclass(frozen=True)

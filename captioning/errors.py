@@ -42,6 +42,10 @@ class CheckpointError(CaptioningError):
     """A checkpoint that is damaged, or does not fit the vocabulary, encoder or version at hand."""
 
 
+class TrainingError(CaptioningError):
+    """Training that can't come to anything, such as attention that gets no gradient."""
+
+
 class DiskError(CaptioningError):
     """A file that can't be written, such as on a full disk; what was there before is whole."""
 

@@ -42,3 +42,18 @@ def test_it_trains_for_a_step_on_drawn_pictures(path, pictures, tmp_path):
     arguments += ["--trainer.accelerator", "cpu", "--trainer.sample_images", "1", "--search.maximum_length", "5"]
     assert call("train", *arguments) == 0
     assert (tmp_path / path.stem / "scores.json").is_file()
+
+
+def test_the_hard_presets_hold_the_released_coefficients_on_our_scale():
+    """The released code sums over a batch of B: 1/10 of the reward's mean over T = 11 words, 0.002 of entropies."""
+    paper, released = (
+        parse_training_config(["--config", str(ROOT / "configs" / f"{name}.yaml")], prog="captioning train")
+        for name in ("paper_hard", "released_hard")
+    )
+    for config in (paper, released):
+        captions = config.data.batch_size * (config.data.captions_per_image or 5)
+        assert config.objective.entropy_weight == pytest.approx(0.002 * captions)
+        assert (config.objective.returns, config.objective.entropy) == ("whole", "pathwise")
+    assert paper.objective.reward_weight == 1  # the exact gradient of the mean caption loss
+    assert released.objective.reward_weight == pytest.approx(captions / (10 * 11), abs=0.005)
+    assert (paper.objective.shared_coin, released.objective.shared_coin) == (False, True)

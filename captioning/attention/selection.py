@@ -111,9 +111,7 @@ class Hard(Selection):
         generator: torch.Generator | None = None,
         coins: Tensor | None = None,
     ) -> Attended:
-        index = _draw(weights, generator)
-        context, log_probability = _chosen(weights, values, index, log_weights)
-        return Attended(context, weights, index, log_probability)
+        return attended_at(_draw(weights, generator), weights, values, log_weights)
 
 
 class Argmax(Selection):
@@ -178,7 +176,8 @@ class Mixed(Selection):
     """Per image a coin between hard and soft, which lowers the variance of the gradient (Xu et al., 2015, section 4.1).
 
     A call tosses one coin for each (image, query), heads with `probability`; `coins` that are handed in are used
-    instead, so that a decoder can `toss` once and keep the coin for the whole caption.
+    instead, so that a decoder can `toss` once and keep the coin for the whole caption. With `shared`, all images of a
+    call share one coin, as in the paper's released code. Both are attributes, to be changed in training.
     """
 
     needs_log_weights = True
@@ -187,11 +186,12 @@ class Mixed(Selection):
         super().__init__()
         if not 0 <= probability <= 1:
             raise ConfigError(f"mixed selection: expected a probability in [0, 1], got {probability}")
-        self.probability = probability
+        self.probability, self.shared = probability, False
 
     def toss(self, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """(B, N, ...) -> coins (B, N) boolean, True = hard."""
-        return torch.rand(like.shape[:2], device=like.device, generator=generator) < self.probability
+        tossed = torch.rand(like.shape[:2], device=like.device, generator=generator) < self.probability
+        return tossed[:1, :1].expand(like.shape[:2]) if self.shared else tossed
 
     def forward(
         self,
@@ -207,10 +207,7 @@ class Mixed(Selection):
         if sampled.shape != weights.shape[:2] or sampled.dtype != torch.bool:
             expected = tuple(weights.shape[:2])
             raise ShapeError(f"coins: expected boolean {expected}, got {sampled.dtype} {tuple(sampled.shape)}")
-        index = _draw(weights, generator)
-        picked, log_probability = _chosen(weights, values, index, log_weights)
-        context = torch.where(sampled.unsqueeze(-1), picked, values.mix(weights.to(values.dtype)))
-        return Attended(context, weights, index, log_probability.masked_fill(~sampled, 0), sampled)
+        return attended_at(_draw(weights, generator), weights, values, log_weights, sampled)
 
 
 class MeanOfSamples(Selection):
@@ -237,6 +234,17 @@ class MeanOfSamples(Selection):
             counts.scatter_add_(-1, index, torch.full_like(weights[..., :1], 1 / self.samples))
         counts = counts.masked_fill(weights <= 0, 0)  # a query without any key
         return Attended(values.mix(counts.to(values.dtype)), weights)
+
+
+def attended_at(
+    index: Tensor, weights: Tensor, values: Values, log_weights: Tensor | None, sampled: Tensor | None = None
+) -> Attended:
+    """The value at `index`; where not `sampled`, if that is given, the mean of all, with log-probability 0."""
+    picked, log_probability = _chosen(weights, values, index, log_weights)
+    if sampled is None:
+        return Attended(picked, weights, index, log_probability)
+    context = torch.where(sampled.unsqueeze(-1), picked, values.mix(weights.to(values.dtype)))
+    return Attended(context, weights, index, log_probability.masked_fill(~sampled, 0), sampled)
 
 
 def _draw(weights: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -84,7 +84,7 @@ class Adaptive(RecurrentDecoder):
         seen = self._look(memory, hidden, sentinel, before.looked)
         map_of_regions = seen.weights[..., :-1]
         after = LSTMState(hidden, cell, self.followed(map_of_regions))
-        details = {SENTINEL: seen.weights[..., -1], **self.choice(seen)}
+        details = {SENTINEL: seen.weights[..., -1], **self.choice(seen, hidden)}
         return Glimpse(after, hidden + seen.context, seen.context, map_of_regions, details)
 
     def _look(self, memory: ImageMemory, hidden: Tensor, sentinel: Tensor, looked: Tensor | None) -> Attended:

@@ -26,8 +26,9 @@ from captioning.tensors.packing import PackedWords
 from captioning.tensors.precision import compute_dtype, linear
 from captioning.tensors.recurrence import SharedWeight
 
-CELL, LOG_PROBABILITY, ENTROPY, SAMPLED = "cell", "log_probability", "entropy", "sampled"
-"""Details that a decoder whose attention chooses one cell reports of a word, the last three in training."""
+CELL, LOG_PROBABILITY, ENTROPY, SAMPLED, QUERY = "cell", "log_probability", "entropy", "sampled", "query"
+"""Details that a decoder whose attention chooses one cell reports of a word, the last four in training; the query is
+the state before the choice, which holds nothing of it."""
 INITIAL_STATES = ("linear", "tanh", "mlp")
 
 
@@ -161,15 +162,21 @@ class RecurrentDecoder(Decoder):
         """(B', M) the coins of the first B' images, for queries (B', M, H)."""
         return None if memory.coins is None else memory.coins[: len(queries)].expand(queries.shape[:2])
 
-    def choice(self, attended: Attended) -> dict[str, Tensor]:
-        """What a random or hard selection reports: the cell (B', M) that was chosen, and what an estimator needs."""
+    def choice(self, attended: Attended, queries: Tensor) -> dict[str, Tensor]:
+        """What a random or hard selection of queries (B', M, H) reports: the cell (B', M) that was chosen, and what an
+        estimator needs."""
         if attended.index is None:
             return {}
         reported = {CELL: attended.index}
         if self.training and attended.log_probability is not None:
             always = torch.ones_like(attended.index, dtype=torch.bool)
             sampled = always if attended.sampled is None else attended.sampled
-            reported |= {LOG_PROBABILITY: attended.log_probability, ENTROPY: attended.entropy, SAMPLED: sampled}
+            reported |= {
+                LOG_PROBABILITY: attended.log_probability,
+                ENTROPY: attended.entropy,
+                SAMPLED: sampled,
+                QUERY: queries.detach(),
+            }
         return reported
 
     def followed(self, weights: Tensor) -> Tensor | None:

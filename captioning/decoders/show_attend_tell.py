@@ -84,7 +84,7 @@ class ShowAttendTell(RecurrentDecoder):
         hidden, cell = lstm_cell(gates, before.cell)
         hidden = hidden.to(before.hidden.dtype)
         after = LSTMState(hidden, cell, self.followed(seen.weights))
-        return Glimpse(after, hidden, context, seen.weights, self.choice(seen))
+        return Glimpse(after, hidden, context, seen.weights, self.choice(seen, before.hidden))
 
     def gate(self, memory: ImageMemory, hidden: Tensor) -> Tensor | None:
         """β_t of states (B', M, H); None where there is no gate."""

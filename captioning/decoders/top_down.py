@@ -95,4 +95,4 @@ class TopDown(RecurrentDecoder):
         hidden, cell = lstm_cell(gates, before.cell)
         hidden = hidden.to(word_gates.dtype)
         after = TopDownState(attention_hidden, attention_cell, hidden, cell, self.followed(seen.weights))
-        return Glimpse(after, hidden, seen.context, seen.weights, self.choice(seen))
+        return Glimpse(after, hidden, seen.context, seen.weights, self.choice(seen, attention_hidden))

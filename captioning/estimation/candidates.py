@@ -182,11 +182,9 @@ class Drawn:
 
 
 def _fit(baseline: Learned, draws: Sequence[Draw]) -> None:
-    """Minimize its loss on some draws, from zero; few steps, so that few draws are not learned by heart."""
+    """Minimize its loss on some draws; few steps from zero, so that few draws are not learned by heart."""
     parts = zip(*((each.returns, each.answers, each.states) for each in draws), strict=True)
     returns, answers, states = (torch.cat(each, 2) for each in parts)
-    for parameter in baseline.parameters():
-        torch.nn.init.zeros_(parameter)
     optimizer = torch.optim.LBFGS(baseline.parameters(), max_iter=20, line_search_fn="strong_wolfe")
 
     def evaluate() -> Tensor:

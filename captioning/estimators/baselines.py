@@ -101,17 +101,26 @@ class LeaveOneOut(Baseline):
 
 
 class Learned(Baseline):
-    """b_t = w · h_{t-1} + c of the state before the choice, which holds nothing drawn at or after step t."""
+    """b_t = m_t + w · h_{t-1} + c of the state before the choice, which holds nothing drawn at or after step t.
+
+    m_t is a running mean for each step, so that w need only learn how much more or less than others a state promises.
+    """
 
     def __init__(self, state_width: int) -> None:
         super().__init__()
+        self.mean = PerStep()
         self.readout = nn.Linear(state_width, 1)
+        nn.init.zeros_(self.readout.weight)
+        nn.init.zeros_(self.readout.bias)
 
     def forward(self, returns: Tensor, exists: Tensor, evidence: Evidence = Evidence()) -> Tensor:
         if evidence.states is None:
             raise ShapeError("learned baseline: expected the decoder's states, got none")
-        value: Tensor = self.readout(evidence.states.detach().to(self.readout.weight.dtype)).squeeze(-1)
-        return value
+        promised: Tensor = self.readout(evidence.states.detach().to(self.readout.weight.dtype)).squeeze(-1)
+        return self.mean(returns, exists) + promised
+
+    def update(self, returns: Tensor, exists: Tensor) -> None:
+        self.mean.update(returns, exists)
 
     def loss(self, returns: Tensor, exists: Tensor, evidence: Evidence) -> Tensor:
         """Σ_t (b_t − G_t)² over the steps that exist."""

@@ -3,23 +3,17 @@
 import json
 import logging
 import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytorch_lightning as pl
 import yaml
-from lightning_fabric.utilities.exceptions import MisconfigurationException
-from pytorch_lightning.callbacks import Callback, LearningRateMonitor
-from pytorch_lightning.loggers import CSVLogger, Logger, TensorBoardLogger
 
-from captioning.build import build_captioner, build_objective, describe_captioner
+from captioning.build import SAMPLING, build_captioner, build_objective, describe_captioner
 from captioning.captioner import Captioner
 from captioning.checkpoint import load, save
-from captioning.config import TrainerConfig, TrainingConfig
+from captioning.config import TrainingConfig
 from captioning.data.dataset import CaptionDataset
 from captioning.data.inspection import PictureFacts
 from captioning.data.records import CaptionSet, build_vocabulary
@@ -39,11 +33,11 @@ from captioning.metrics import Scores, frequencies
 from captioning.run import folder as run_folder
 from captioning.run import processes
 from captioning.run.data import Progress, RunData, open_data, open_pictures
-from captioning.training.callbacks import MovingAverage, Patience, SamplePicture, SampleSheet
-from captioning.training.checkpoints import RunCheckpoints, WholeFiles
+from captioning.run.lightning import fit, make_trainer, objective_callbacks, quiet_lightning, run_callbacks
+from captioning.training.checkpoints import RunCheckpoints
 from captioning.training.datamodule import CaptionDataModule, LoaderSettings
 from captioning.training.module import CaptioningModule
-from captioning.training.number_type import choose_precision
+from captioning.training.self_critical import CiderReward
 from captioning.training.settings import SamplingSettings
 from captioning.transfer import transfer
 
@@ -97,9 +91,10 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
         monitor=f"validation/{config.trainer.monitor}",
         every_n_steps=config.trainer.checkpoint_every_n_steps,
     )
-    trainer = _trainer(config.trainer, folder, [*_callbacks(config.trainer, folder, data), checkpoints])
-    with run_folder.told_to_later_processes(folder), processes.one_fate(), _quiet_lightning():
-        _fit(trainer, module, _loaders(config, captioner, data, pictures), checkpoint)
+    callbacks = [*objective_callbacks(config.objective), *run_callbacks(config.trainer, folder, data), checkpoints]
+    trainer = make_trainer(config.trainer, folder, callbacks)
+    with run_folder.told_to_later_processes(folder), processes.one_fate(), quiet_lightning():
+        fit(trainer, module, _loaders(config, captioner, data, pictures), checkpoint)
     best = _keep_best(checkpoints, module, folder, leads=leads)
     if leads:
         _keep_frequencies(data.captions.split("train"), folder / run_folder.MODEL)
@@ -111,8 +106,8 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
 
 def _check_selection(selection: str, objective: str) -> None:
     """Captions of a sampling model look fine though its attention never gets a gradient, so that is refused."""
-    samples = selection in ("hard", "mixed")
-    if selection == "argmax" or (samples and objective != "hard"):
+    samples = selection in SAMPLING
+    if selection == "argmax" or (samples and objective == "cross_entropy"):
         raise ConfigError(
             f"model.attention.selection {selection}: cross-entropy gives its scores no gradient, so where it looks "
             "would stay random; train with soft or gumbel, or hard or mixed with --objective.name hard"
@@ -143,9 +138,14 @@ def _fresh_captioner(config: TrainingConfig, data: RunData) -> Captioner:
 
 
 def _module(config: TrainingConfig, captioner: Captioner, data: RunData) -> CaptioningModule:
+    objective = build_objective(
+        config.objective,
+        config.model,
+        reward=lambda: CiderReward(data.captions.split("train").references, captioner.vocabulary),
+    )
     return CaptioningModule(
         captioner,
-        build_objective(config.objective),
+        objective,
         description=describe_captioner(captioner, config.model),
         optimizer=config.optimizer,
         references=data.captions.split("val").references,
@@ -171,81 +171,6 @@ def _loaders(config: TrainingConfig, captioner: Captioner, data: RunData, pictur
         config.data.batch_size, config.data.evaluation_batch_size, config.data.workers, config.seed
     )
     return CaptionDataModule(train, validation, settings, data.shards)
-
-
-def _callbacks(config: TrainerConfig, folder: Path, data: RunData) -> list[Callback]:
-    callbacks: list[Callback] = [LearningRateMonitor(logging_interval="step")]
-    if config.sample_images:
-        records = data.captions.split("val").records[: config.sample_images]
-        pictures = [SamplePicture(each.image_id, data.picture(each), each.captions) for each in records]
-        # Before the moving average, which after validation puts the latest weights back.
-        callbacks.append(SampleSheet(pictures, folder / run_folder.SAMPLES))
-    if config.ema_decay is not None:
-        callbacks.append(MovingAverage(config.ema_decay))
-    if config.patience is not None:
-        callbacks.append(Patience(f"validation/{config.monitor}", patience=config.patience))
-    return callbacks
-
-
-def _trainer(config: TrainerConfig, folder: Path, callbacks: list[Callback]) -> pl.Trainer:
-    loggers: list[Logger] = [CSVLogger(folder, name="log")]
-    if find_spec("tensorboard") is not None:
-        loggers.append(TensorBoardLogger(folder, name="tensorboard"))
-    return pl.Trainer(
-        accelerator=config.accelerator,
-        devices=config.devices,
-        num_nodes=config.num_nodes,
-        strategy=config.strategy,
-        precision=choose_precision(config.precision, config.accelerator),  # type: ignore[arg-type]
-        max_epochs=config.max_epochs,
-        max_steps=config.max_steps,
-        accumulate_grad_batches=config.accumulate_grad_batches,
-        gradient_clip_val=config.gradient_clip_val,
-        check_val_every_n_epoch=config.validate_every,
-        log_every_n_steps=config.log_every_n_steps,
-        num_sanity_val_steps=1,
-        callbacks=callbacks,
-        logger=loggers,
-        enable_progress_bar=config.progress_bar,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-        plugins=[WholeFiles()],
-    )
-
-
-def _fit(trainer: pl.Trainer, module: CaptioningModule, loaders: CaptionDataModule, checkpoint: Path | None) -> None:
-    """Lightning's loop; its own complaints about settings as ours."""
-    try:
-        trainer.fit(module, loaders, ckpt_path=checkpoint, weights_only=True)
-    except MisconfigurationException as error:
-        raise ConfigError(" ".join(str(error).split())) from error
-    except SystemExit:
-        if trainer.interrupted:
-            raise KeyboardInterrupt from None
-        raise
-
-
-@contextmanager
-def _quiet_lightning() -> Iterator[None]:
-    """Without Lightning's notices and advice that does not apply (features are read from memory maps)."""
-    # What Lightning says when it ends the run because one of its processes has died.
-    logging.getLogger("lightning_fabric.strategies.launchers.subprocess_script").setLevel(logging.INFO)
-    notices = logging.getLogger("pytorch_lightning")
-    level = notices.level
-    notices.setLevel(logging.WARNING)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*LeafSpec.*")
-        warnings.filterwarnings("ignore", message=".*in eval mode at the start of training.*")
-        warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-        # The sampler goes on within an epoch, which Lightning does not know.
-        warnings.filterwarnings("ignore", message=".*your dataloader is not resumable.*")
-        warnings.filterwarnings(
-            "ignore", message=".*number of training batches.*is smaller than the logging interval.*"
-        )
-        try:
-            yield
-        finally:
-            notices.setLevel(level)
 
 
 def _keep_best(checkpoints: RunCheckpoints, module: CaptioningModule, folder: Path, *, leads: bool) -> Captioner:

@@ -6,7 +6,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 import torch.distributed as distributed
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -15,8 +15,8 @@ from captioning.data.batch import CaptionBatch
 from captioning.decoders.scheduled_sampling import ScheduledSampling
 from captioning.decoding.search import Search
 from captioning.errors import ConfigError
-from captioning.features.image_features import ImageFeatures
 from captioning.metrics import Scorer
+from captioning.training.alarms import ScoreAlarm, describe_maps, score_gradient
 from captioning.training.checkpoint_files import check_same_captioner
 from captioning.training.objectives import Loss, Objective
 from captioning.training.optimizers import make_optimizer, make_plateau, make_schedule
@@ -59,6 +59,8 @@ class CaptioningModule(pl.LightningModule):
         self.sampling = sampling or SamplingSettings()
         self.seed = seed
         self.predictions: dict[str, str] = {}
+        self.reported: Mapping[str, float] = {}
+        self._score_alarm = ScoreAlarm()
         self._step_count = 0
         self._nats, self._words = 0.0, 0
         self._plateau: ReduceLROnPlateau | None = None
@@ -72,8 +74,9 @@ class CaptioningModule(pl.LightningModule):
         seed = hash((self.seed, self.current_epoch, batch_index, self.global_rank)) % 2**63
         torch.manual_seed(seed)
         features = self.captioner.features(batch)
-        loss = self._loss(batch.repeated(self.objective.samples), features, self._scheduled_sampling(seed))
+        loss = self.objective.training_loss(self.captioner, batch, features, self._scheduled_sampling(seed))
         self._step_count += loss.count
+        self.reported = loss.reported
         self._log_training(loss)
         return loss.total
 
@@ -90,10 +93,10 @@ class CaptioningModule(pl.LightningModule):
         gradients = [each.grad for each in self.parameters() if each.grad is not None]
         torch._foreach_mul_(gradients, scale)
         self._step_count = 0
-
-    def _loss(self, batch: CaptionBatch, features: ImageFeatures, sampling: ScheduledSampling | None = None) -> Loss:
-        reading = self.captioner.decoder(features, batch.inputs, batch.is_word, sampling)
-        return self.objective(reading, batch, features)
+        norm = score_gradient(self.captioner.decoder)
+        if norm is not None:
+            self.log("train/score_gradient", norm, on_step=True, on_epoch=False)
+            self._score_alarm.look(norm)
 
     def _scheduled_sampling(self, seed: int) -> ScheduledSampling | None:
         if self.sampling.probability == 0:
@@ -107,7 +110,10 @@ class CaptioningModule(pl.LightningModule):
             "train/loss": loss.total.detach() / max(loss.count, 1),
             "train/nats_per_word": loss.nats / max(loss.words, 1),
             "train/penalty": loss.penalty / max(loss.captions, 1),
+            **{f"train/{name}": value for name, value in loss.reported.items()},
         }
+        if self.global_step % self.trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
+            values |= {f"train/{name}": value for name, value in describe_maps(loss.reading).items()}
         self.log_dict(values, batch_size=max(loss.captions, 1), on_step=True, on_epoch=False)
         self.log("nats", values["train/nats_per_word"], prog_bar=True, logger=False, batch_size=1)
 
@@ -122,7 +128,8 @@ class CaptioningModule(pl.LightningModule):
         """Caption the images freely; the nats of their true captions are logged beside, not watched."""
         features = self.captioner.features(batch)
         with self.captioner.looking(self.validation_search):
-            loss = self._loss(batch, features)
+            reading = self.captioner.decoder(features, batch.inputs, batch.is_word)
+            loss = self.objective(reading, batch, features)
         self._nats += loss.nats
         self._words += loss.words
         hypotheses = self.captioner.search(features, self.validation_search)
@@ -168,7 +175,7 @@ class CaptioningModule(pl.LightningModule):
         settings = self.optimizer_settings
         optimizer = make_optimizer(
             settings,
-            decoder=self.captioner.decoder.parameters(),
+            decoder=[*self.captioner.decoder.parameters(), *_parameters(self.objective)],
             encoder=self.captioner.encoder.parameters(),
         )
         schedule = make_schedule(optimizer, settings, total_steps=int(self.trainer.estimated_stepping_batches))
@@ -176,6 +183,11 @@ class CaptioningModule(pl.LightningModule):
         if self._plateau is not None and self._plateau_state is not None:
             self._plateau.load_state_dict(self._plateau_state)
         return [optimizer], [schedule]
+
+
+def _parameters(objective: Objective) -> list[nn.Parameter]:
+    """Of a baseline that learns."""
+    return list(objective.parameters()) if isinstance(objective, nn.Module) else []
 
 
 def _check_monitor(monitor: str, images: int) -> None:

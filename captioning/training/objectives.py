@@ -1,12 +1,15 @@
 """What training optimizes, as sums over a batch and the counts that they are divided by."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch import Tensor
 
+from captioning.captioner import Captioner
 from captioning.data.batch import CaptionBatch
 from captioning.decoders.reading import Reading
+from captioning.decoders.scheduled_sampling import ScheduledSampling
 from captioning.errors import ConfigError
 from captioning.features.image_features import ImageFeatures
 from captioning.training.losses import doubly_stochastic_penalty, word_loss
@@ -31,21 +34,52 @@ class Loss:
     """Real words, END included."""
     captions: int
     """Captions."""
+    reading: Reading
+    """Of the true captions, whose maps the log describes."""
+    reported: Mapping[str, float] = field(default_factory=dict)
+    """What else the log keeps of the batch, by name."""
 
 
 class Objective(Protocol):
     """What training asks of an objective."""
 
-    @property
-    def samples(self) -> int:
-        """How often each caption is read in training."""
+    def __call__(self, reading: Reading, batch: CaptionBatch, features: ImageFeatures) -> Loss:
+        """The loss of true captions that a decoder read, as validation reports it."""
+
+    def training_loss(
+        self,
+        captioner: Captioner,
+        batch: CaptionBatch,
+        features: ImageFeatures,
+        sampling: ScheduledSampling | None = None,
+    ) -> Loss:
+        """The loss that is differentiated; the captioner reads, or says, what is needed for it."""
+
+
+class OfTrueCaptions:
+    """An objective that is the loss of the true captions, each read `samples` times."""
+
+    samples = 1
 
     def __call__(self, reading: Reading, batch: CaptionBatch, features: ImageFeatures) -> Loss:
         """The loss of what a decoder read."""
+        raise NotImplementedError
+
+    def training_loss(
+        self,
+        captioner: Captioner,
+        batch: CaptionBatch,
+        features: ImageFeatures,
+        sampling: ScheduledSampling | None = None,
+    ) -> Loss:
+        """As for all objectives."""
+        read = batch.repeated(self.samples)
+        reading = captioner.decoder(features, read.inputs, read.is_word, sampling)
+        return self(reading, read, features)
 
 
 @dataclass(frozen=True)
-class CrossEntropy:
+class CrossEntropy(OfTrueCaptions):
     """−log p(y | image) + λ Σ_i (1 − Σ_t α_ti)², the soft model's loss (Xu et al., eq. 14)."""
 
     label_smoothing: float = 0.0
@@ -75,7 +109,7 @@ class CrossEntropy:
         scale = self._penalty_scale(captions, words, regions=coverage.shape[-1])
         total = said.smoothed + self.penalty_weight * scale * penalty
         count = captions if self.loss_reduction == "caption_mean" else words
-        return Loss(total, count, said.nats.item(), penalty.item(), words, captions)
+        return Loss(total, count, said.nats.item(), penalty.item(), words, captions, reading)
 
     def _penalty_scale(self, captions: int, words: int, *, regions: int) -> float:
         """What the penalty's sum is multiplied by, so that dividing by `count` gives the stated reduction.

@@ -1,5 +1,6 @@
 """`captioning train`: what it writes, how it goes on, and what it says to a wrong call."""
 
+import csv
 import hashlib
 import json
 import os
@@ -213,3 +214,15 @@ def test_hard_attention_trains_and_its_test_time_rule_is_kept_and_told(drawn, tm
     assert "test time rule argmax" in capsys.readouterr().out
     assert call("evaluate", tmp_path / "hard", *options, "--test_time_rule", "expected") == 0
     assert "test time rule expected" in capsys.readouterr().out
+
+
+def test_self_critical_training_begins_with_a_trained_captioner_and_logs_its_reward(trained, drawn, tmp_path):
+    objective = ("--objective.name", "self_critical", "--objective.spoken", 2, "--objective.spoken_length", 5)
+    data = ("--data.captions", drawn / "captions.jsonl", "--trainer.max_epochs", 1, "--output", tmp_path)
+    log = ("--trainer.log_every_n_steps", 1, "--name", "critical", "--init_from", trained)
+    assert call("train", *SMALL, *data, *objective, *log) == 0
+    [written] = (tmp_path / "critical").rglob("metrics.csv")
+    with written.open() as file:
+        rewards = [float(row["train/reward"]) for row in csv.DictReader(file) if row["train/reward"]]
+    assert rewards
+    assert all(0 <= each <= 10 for each in rewards)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from captioning.metrics.rouge import common_subsequences, rouge_l
+from captioning.metrics.rouge import common_subsequences, rouge_l, with_mixed_fractions
 
 
 def by_table(first: str, second: str) -> int:
@@ -50,3 +50,13 @@ def test_empty_and_one_word_captions() -> None:
     assert value("", "") == 0.0
     assert value("dog", "dog") == 1.0
     assert value("cat", "dog", "") == 0.0
+
+
+def test_a_number_and_a_fraction_after_it_are_one_word_as_in_the_judge() -> None:
+    assert with_mixed_fractions(["a", "22", "3/4", "mile"]) == ["a", "22 3/4", "mile"]
+    assert with_mixed_fractions(["1", "1/2", "1/2"]) == ["1 1/2", "1/2"]
+    # Its tokenizer does not join these.
+    apart = ["12345", "3/4", "3.5", "1/2", "22", "12345/4", "22", "3/4/5", "-2", "1/2"]
+    assert with_mixed_fractions(apart) == apart
+    # One of 3 words in common with one of 3 words: P = R = 1 / 3; as two words they would share two of four.
+    assert value("a 22 3/4 mile", "the 22 3/4 road") == pytest.approx(1 / 3)

@@ -1,6 +1,8 @@
 """The hard objective on a whole decoder: all 9 ways to look, and the gradient of every parameter."""
 
 import itertools
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,6 +16,7 @@ from captioning.decoders.recurrent import ENTROPY, LOG_PROBABILITY
 from captioning.decoders.show_attend_tell import ShowAttendTell
 from captioning.errors import ConfigError
 from captioning.estimators import all_paths
+from captioning.estimators.baselines import Learned, LeaveOneOut, MovingAverage, NoBaseline, PerStep, SoftPass
 from captioning.features.image_features import ImageFeatures
 from captioning.text.vocabulary import END, START
 from captioning.training.hard_attention import HardAttention
@@ -71,12 +74,14 @@ def gradients(decoder, value):
 
 
 @pytest.mark.parametrize("returns", ["to_go", "whole"])
-@pytest.mark.parametrize("baseline", ["none", "moving_average", "per_step"])
+@pytest.mark.parametrize("make_baseline", [NoBaseline, MovingAverage, PerStep, partial(Learned, H)])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_its_expectation_is_the_gradient_of_the_exact_expected_loss(returns, baseline, smoothing):
+def test_its_expectation_is_the_gradient_of_the_exact_expected_loss(returns, make_baseline, smoothing):
     decoder = make(Forced()).train()
     words = CrossEntropy(label_smoothing=smoothing, penalty_weight=0.3)
-    objective = HardAttention(words, returns=returns, baseline=baseline).double().eval()
+    objective = HardAttention(words, returns=returns, baseline=make_baseline()).double().eval()
+    for parameter in objective.baseline.parameters():
+        nn.init.normal_(parameter)
     objective.baseline.update(torch.full((1, T), -3.0).double(), torch.ones(1, T, dtype=torch.bool))
     exact = found = 0
     for path in all_paths(R, T).tolist():
@@ -92,9 +97,53 @@ def test_its_expectation_is_the_gradient_of_the_exact_expected_loss(returns, bas
     assert expected["attention.score.vector"].abs().sum() > 0
 
 
+def test_the_soft_pass_is_read_without_choices_and_changes_no_expectation():
+    decoder = make(Forced()).train()
+    objective = HardAttention(CrossEntropy(penalty_weight=0.0), baseline=SoftPass()).double().eval()
+    features, batch = example()
+    soft = make("soft").train()(features, batch.inputs, batch.is_word)
+    exact = found = 0
+    for path in all_paths(R, T).tolist():
+        decoder.attention.selection.path = list(path)
+        loss = objective.training_loss(SimpleNamespace(decoder=decoder), batch, features)
+        reading = read(decoder, path)
+        plain = CrossEntropy(penalty_weight=0.0)(*reading).total
+        returns = objective.returns(-torch.tensor([each_loss(reading[0]), each_loss(soft)]), batch.is_word[0])
+        surrogate = -((returns[0] - returns[1]) * reading[0].details[LOG_PROBABILITY]).sum()
+        torch.testing.assert_close(loss.total, plain + surrogate, rtol=1e-5, atol=1e-5)
+        exact = exact + chance(reading[0]) * plain
+        found = found + chance(reading[0]).detach() * loss.total
+    expected = gradients(decoder, exact)
+    for name, gradient in gradients(decoder, found).items():
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-5, atol=1e-6)
+
+
+def each_loss(reading):
+    log_probabilities = reading.logits.float().log_softmax(-1)
+    return (-log_probabilities[torch.arange(T), torch.tensor(CAPTION[1:])]).tolist()
+
+
+def test_a_learned_baseline_comes_to_know_what_its_states_promise():
+    decoder = make("hard").train()
+    objective = HardAttention(CrossEntropy(penalty_weight=0.0), baseline=Learned(H)).double().train()
+    features, batch = example()
+    reading = decoder(features, batch.inputs, batch.is_word)
+    learner = torch.optim.Adam(objective.parameters(), lr=0.1)
+    assert len(objective.state_dict()) == 3  # its running means, w and c: a checkpoint keeps them
+    gaps = []
+    for _ in range(40):
+        objective.zero_grad()
+        objective(reading, batch, features).total.backward(retain_graph=True)
+        gaps.append(objective.baseline.readout.bias.grad.abs().item())
+        learner.step()
+    assert gaps[-1] < gaps[0] / 10
+
+
 def test_the_exact_entropy_bonus_is_the_gradient_of_the_expected_entropy():
     decoder, weight = make(Forced()).train(), 0.5
-    objective = HardAttention(CrossEntropy(penalty_weight=0.0), entropy_weight=weight, entropy="exact", baseline="none")
+    objective = HardAttention(
+        CrossEntropy(penalty_weight=0.0), entropy_weight=weight, entropy="exact", baseline=NoBaseline()
+    )
     exact = found = 0
     for path in all_paths(R, T).tolist():
         reading = read(decoder, path)
@@ -108,7 +157,7 @@ def test_the_exact_entropy_bonus_is_the_gradient_of_the_expected_entropy():
 
 def test_leave_one_out_over_all_pairs_of_ways_to_look():
     decoder = make(Forced()).train()
-    objective = HardAttention(CrossEntropy(penalty_weight=0.0), baseline="leave_one_out", samples=2).double().eval()
+    objective = HardAttention(CrossEntropy(penalty_weight=0.0), baseline=LeaveOneOut(), samples=2).double().eval()
     features, batch = example(captions=2)
     exact = found = 0
     selection = decoder.attention.selection
@@ -180,4 +229,4 @@ def test_without_sampling_it_is_the_loss_of_the_words_in_validation_and_refused_
 
 def test_numbers_of_samples_that_cannot_be_are_refused():
     with pytest.raises(ConfigError, match="expected at least 1, and 2 for leave_one_out, got 1"):
-        HardAttention(CrossEntropy(), baseline="leave_one_out")
+        HardAttention(CrossEntropy(), baseline=LeaveOneOut())

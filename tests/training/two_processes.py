@@ -10,6 +10,7 @@ import torch
 from pytorch_lightning.callbacks import Callback
 
 from captioning.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
+from captioning.estimators.baselines import PerStep
 from captioning.training.hard_attention import HardAttention
 from captioning.training.objectives import CrossEntropy
 from tests.training import small_run
@@ -43,7 +44,7 @@ def step_of_one():
 
 
 def hard(selection="hard", **more):
-    objective = HardAttention(CrossEntropy(), baseline="per_step", entropy_weight=0.1)
+    objective = HardAttention(CrossEntropy(), baseline=PerStep(), entropy_weight=0.1)
     model = ModelConfig(small_run.MODEL.encoder, AttentionConfig(width=7, selection=selection), SMALL)
     return small_run.make(8, batch_size=2, objective=objective, model=model, **more), {"max_steps": 2}
 
