@@ -10,7 +10,7 @@ from torch import Tensor
 from captioning.attention import Gumbel
 from captioning.attention.attention import named
 from captioning.attention.selection import Soft
-from captioning.decoders.glimpses import read_every_glimpse, read_glimpses
+from captioning.decoders.glimpses import EveryGlimpse, Glimpses, read_every_glimpse, read_glimpses
 from captioning.errors import ConfigError
 from captioning.estimation.problem import Problem
 from captioning.estimators import BASELINES, RETURNS, Evidence, score_function, step_marginal
@@ -130,10 +130,9 @@ class Drawn:
             raise ConfigError(f"samples: expected at least 2 for leave_one_out, got {samples}")
         self.problem, self.samples, self.every = problem, samples, every
         self.returns = RETURNS[returns]
-        weight = problem.decoder.embedding.weight
-        width = problem.decoder.remember(problem.features).initial.hidden.shape[-1] if baseline == "learned" else 0
-        kind = BASELINES[baseline]
-        self.baseline = (kind(width) if kind is Learned else kind()).to(weight.device, weight.dtype)
+        kind, weight = BASELINES[baseline], problem.decoder.embedding.weight
+        made = kind(problem.state_width) if issubclass(kind, Learned) else kind()
+        self.baseline = made.to(weight.device, weight.dtype)
 
     def prepare(self, draws: int) -> None:
         """Let running means see some draws, and fit a learned baseline to them."""
@@ -156,14 +155,16 @@ class Drawn:
     def draw(self, paths: Tensor | None = None) -> Draw:
         """Read the captions along drawn paths, or those handed in."""
         problem = self.problem.repeated(self.samples)
-        read = read_every_glimpse if self.every else read_glimpses
-        found = read(problem.decoder, problem.features, problem.inputs, problem.targets, paths=paths)
-        assert found.log_probabilities is not None
+        given = (problem.decoder, problem.features, problem.inputs, problem.targets)
+        found: Glimpses | EveryGlimpse
         if self.every:
+            found = read_every_glimpse(*given, paths=paths)
             said, rewards, answers = step_marginal(found.log_weights, found.log_likelihoods, problem.exists)
         else:
-            said, answers = found.log_likelihoods.masked_fill(~problem.exists, 0), problem.exists
-            rewards = said
+            found = read_glimpses(*given, paths=paths)
+            said = rewards = found.log_likelihoods.masked_fill(~problem.exists, 0)
+            answers = problem.exists
+        assert found.log_probabilities is not None
         parts = (said, found.log_probabilities, self.returns(rewards, answers), answers, found.states)
         return Draw(*(each.unflatten(1, (-1, self.samples)) for each in parts))
 
@@ -190,7 +191,7 @@ def _fit(baseline: Learned, draws: Sequence[Draw]) -> None:
     def evaluate() -> Tensor:
         optimizer.zero_grad()
         loss = baseline.loss(returns, answers, Evidence(states=states)) / answers.sum().clamp(min=1)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         return loss
 
-    optimizer.step(evaluate)  # type: ignore[no-untyped-call]
+    optimizer.step(evaluate)

@@ -55,6 +55,13 @@ class Problem:
         """C, among how many each step chooses."""
         return choices(self.decoder, self.features)
 
+    @cached_property
+    def state_width(self) -> int:
+        """H, of the state before each choice."""
+        with torch.no_grad():
+            one = self.first_words(1)
+            return read_glimpses(one.decoder, one.features, one.inputs, one.targets).states.shape[-1]
+
     @property
     def paths(self) -> int:
         """How many ways to look the longest caption has."""

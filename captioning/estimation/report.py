@@ -14,7 +14,7 @@ READING = (
     "*bias*: |mean of the estimates − exact| / |exact|; *chance*: its standard error, what an unbiased estimator "
     "shows in root mean square; *biased*: whether bias is above {sure:.0f} times that (by chance in fewer than 3 of "
     "1,000). *variance*: expected squared distance of an estimate from their mean; *SNR*: |mean|² / variance, which "
-    "chance alone brings to {floor:.3g}. *ms*: of one estimate, forward and backward. *variance × ms*: how noisy it is "
+    "chance alone brings to {floor:.3g}. *ms*: processor time of an estimate. *variance × ms*: how noisy it is "
     "at equal time, as a multiple of {reference}."
 )
 UNKNOWN = "The ways to look are too many to list, so the exact gradient and with it any bias is unknown here."
