@@ -99,14 +99,14 @@ class Marginal(ShowAttendTell):
 
     def say(self, memory: ImageMemory, images: Tensor, word: Tensor, shown: Tensor, context: Tensor) -> Tensor:
         """(..., V) log p(y_t), in at least float32; a share of the words at a time."""
-        projected, shape = cast(Tensor, memory.constant), word.shape[:-1]
+        projected, shape, words = cast(Tensor, memory.constant), word.shape[:-1], self.embedding.num_embeddings
         hidden = self.output.unseeing(word, shown)
         rows = [images.expand(shape).flatten(), *(each.flatten(0, -2) for each in (hidden, context))]
         if torch.compiler.is_compiling():  # a graph to export has no number of words yet to cut
-            return self._mixed(projected, *rows).view(*shape, -1)
-        size = max(1, AT_ONCE // (projected.shape[1] * self.embedding.num_embeddings))
+            return self._mixed(projected, *rows).view(*shape, words)
+        size = max(1, AT_ONCE // (projected.shape[1] * words))
         said = [self._answers(projected, *part) for part in zip(*(each.split(size) for each in rows), strict=True)]
-        return torch.cat(said).view(*shape, -1)
+        return torch.cat(said).view(*shape, words)
 
     def _answers(self, projected: Tensor, images: Tensor, hidden: Tensor, context: Tensor) -> Tensor:
         if not torch.is_grad_enabled():

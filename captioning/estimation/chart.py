@@ -25,8 +25,8 @@ def chart(comparison: Comparison, part: str) -> bytes:
             _points(variance, bias, cost, row, part, place)
         variance.set(xscale="log", title=f"variance (gradient of the {part})", ylim=(len(rows) - 0.4, -0.6))
         variance.set_yticks(range(len(rows)), [str(row.candidate) for row in rows])
-        bias.set(title="bias; grey: what chance allows" if comparison.paths else "bias: unknown", xlim=(0, None))
-        cost.set(xscale="log", title="ms an estimate")
+        bias.set(xscale="log", title="bias; grey: what chance allows" if comparison.paths else "bias: unknown")
+        cost.set(xlim=(0, None), title="ms an estimate")
         for axes in (variance, bias, cost):
             axes.grid(axis="x", color="#dddddd", linewidth=0.6)
             axes.set_axisbelow(True)
@@ -43,5 +43,5 @@ def _points(variance: Axes, bias: Axes, cost: Axes, row: Measured, part: str, pl
         variance.plot([quality.variance], [place], **style)
     if quality.bias is not None:
         bias.barh(place, SURE * quality.bias_error, height=0.7, color="#e4e4e4")
-        bias.plot([quality.bias], [place], clip_on=False, **style)
+        bias.plot([quality.bias], [place], **style)
     cost.plot([1e3 * row.seconds], [place], **style)
