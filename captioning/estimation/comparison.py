@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from statistics import median
 
 import torch
-from torch import Tensor
 
 from captioning.estimation.candidates import Candidate, Estimator
-from captioning.estimation.problem import Problem, exact_gradient
+from captioning.estimation.problem import Exact, Problem, exact_gradient
 from captioning.estimators import Moments, Quality
 
 WARM_UP = 50
@@ -53,7 +52,7 @@ def compare(
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Draw so many estimates of each candidate. `exact`: list all ways to look, too, so that bias is known."""
-    known = exact_gradient(problem) if exact else None
+    known = exact_gradient(problem, draws) if exact else None
     rows = []
     for done, candidate in enumerate(candidates):
         with torch.random.fork_rng():
@@ -66,7 +65,7 @@ def compare(
 
 
 def _measure(
-    problem: Problem, candidate: Candidate, estimator: Estimator, *, draws: int, exact: Tensor | None
+    problem: Problem, candidate: Candidate, estimator: Estimator, *, draws: int, exact: Exact | None
 ) -> Measured:
     estimator.prepare(WARM_UP)
     moments, seconds = Moments(), []
@@ -76,5 +75,6 @@ def _measure(
         estimate = problem.gradient(estimator.loss())
         seconds.append(clock() - started)
         moments.add(estimate)
-    qualities = {name: moments.quality(exact, part) for name, part in problem.parts.items()}
+    known = (None, None) if exact is None else exact
+    qualities = {name: moments.quality(*known, part) for name, part in problem.parts.items()}
     return Measured(candidate, qualities, median(seconds))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -75,10 +76,10 @@ class Problem:
         """Every caption `times` times, one after the other; it is a mean over all of them then."""
         return replace(self, words=self.words.repeat_interleave(times, dim=1))
 
-    def gradient(self, loss: Tensor) -> Tensor:
-        """(P,) of a loss, in the order of the decoder's parameters, in main memory."""
+    def gradient(self, loss: Tensor, *, keep: bool = False) -> Tensor:
+        """(P,) of a loss, in the order of the decoder's parameters, in main memory; `keep`: the graph is used again."""
         parameters = [each for each in self.decoder.parameters() if each.requires_grad]
-        found = torch.autograd.grad(loss, parameters, allow_unused=True)
+        found = torch.autograd.grad(loss, parameters, allow_unused=True, retain_graph=keep)
         pairs = zip(parameters, found, strict=True)
         return torch.cat([(torch.zeros_like(own) if each is None else each).flatten() for own, each in pairs]).cpu()
 
@@ -93,21 +94,44 @@ class Problem:
         return {SCORE_NETWORK: of_scores, WHOLE_DECODER: torch.ones_like(of_scores)}
 
 
-def exact_gradient(problem: Problem) -> Tensor:
-    """(P,) by listing every path of every caption. Raises ConfigError where there are too many."""
+class Exact(NamedTuple):
+    """The exact gradient, and what of it hangs on rare paths."""
+
+    gradient: Tensor
+    """(P,) Σ_s π(s) (∂L_s + L_s ∂log π(s)) over all paths, L_s = −log p(y | s)."""
+    rare: Tensor
+    """(P,) the same with L_s − E[L] before ∂log π(s), over the paths with π(s) < 1 / draws: what an estimator with a
+    constant baseline gets from paths that so many draws are likely to miss."""
+
+
+def exact_gradient(problem: Problem, draws: int = 1) -> Exact:
+    """By listing every path of every caption. Raises ConfigError where there are too many."""
     there = problem.exists[..., 0].nonzero().tolist()
-    return torch.stack([_exact_of(problem, image, caption) for image, caption in there]).mean(0)
+    parts = zip(*(_exact_of(problem, image, caption, draws) for image, caption in there), strict=True)
+    return Exact(*(torch.stack(each).mean(0) for each in parts))
 
 
-def _exact_of(problem: Problem, image: int, caption: int) -> Tensor:
+def _exact_of(problem: Problem, image: int, caption: int, draws: int) -> Exact:
     steps = int(problem.exists[image, caption].sum())
     features = problem.features.rows_of(torch.tensor([image], device=problem.words.device))
     words = problem.words[image : image + 1, caption : caption + 1, : steps + 1]
-    total = torch.zeros(())
-    for paths in all_paths(problem.choices, steps).to(words.device).split(TOGETHER):
+
+    def read(paths: Tensor) -> tuple[Tensor, Tensor]:
+        """log π(s) and L_s of these paths, step by step."""
         own = words.expand(-1, len(paths), -1)
-        read = read_glimpses(problem.decoder, features, own[..., :-1], own[..., 1:], paths=paths.unsqueeze(0))
-        assert read.log_probabilities is not None
-        loss = -exact_expectation(read.log_probabilities[0], read.log_likelihoods[0])
-        total = total + problem.gradient(loss).double()
-    return total
+        found = read_glimpses(problem.decoder, features, own[..., :-1], own[..., 1:], paths=paths.unsqueeze(0))
+        assert found.log_probabilities is not None
+        return found.log_probabilities[0], -found.log_likelihoods[0]
+
+    chunks = all_paths(problem.choices, steps).to(words.device).split(TOGETHER)
+    with torch.no_grad():
+        expected = torch.stack([exact_expectation(*read(paths)) for paths in chunks]).sum()
+    gradient = rare = torch.zeros(())
+    for paths in chunks:
+        logs, losses = read(paths)
+        chances, loss = logs.sum(-1).exp(), losses.sum(-1)
+        hangs = chances.detach() * loss + (loss - expected).detach() * chances
+        seldom = hangs[chances < 1 / draws].sum()
+        rare = rare + problem.gradient(seldom, keep=True).double()
+        gradient = gradient + problem.gradient(exact_expectation(logs, losses)).double()
+    return Exact(gradient, rare)

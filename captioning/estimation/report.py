@@ -17,6 +17,11 @@ READING = (
     "chance alone brings to {floor:.3g}. *ms*: processor time of an estimate. *variance × ms*: how noisy it is "
     "at equal time, as a multiple of {reference}."
 )
+VERDICTS = {True: "yes", False: "no", None: "unclear"}
+UNSEEN = (
+    "*unclear*: the difference may lie on ways to look that are rarer than one in {draws} draws and were not seen; "
+    "then the variance that is told is too small, too. They hold {shares}. More draws tell."
+)
 UNKNOWN = "The ways to look are too many to list, so the exact gradient and with it any bias is unknown here."
 
 
@@ -30,13 +35,20 @@ def to_markdown(comparison: Comparison, conditions: Mapping[str, Any]) -> str:
     legend = READING.format(sure=SURE, floor=1 / comparison.draws, reference=reference.candidate)
     names = sorted({row.candidate.estimator for row in comparison.rows}, key=list(ESTIMATORS).index)
     kinds = "\n".join(f"- `{name}`: {ESTIMATORS[name]}." for name in names)
-    unknown = [UNKNOWN] if comparison.paths is None else []
-    return "\n\n".join(["# Estimators of hard attention's gradient", told, *sections, legend, *unknown, kinds]) + "\n"
+    note = UNKNOWN if comparison.paths is None else _unseen(comparison)
+    return "\n\n".join(["# Estimators of hard attention's gradient", told, *sections, legend, note, kinds]) + "\n"
 
 
 def to_plain(comparison: Comparison, conditions: Mapping[str, Any]) -> dict[str, Any]:
     """Everything for JSON; an infinite ratio (no variance at all) is null."""
     return {**conditions, "paths": comparison.paths, "rows": [_plain_row(row) for row in comparison.rows]}
+
+
+def _unseen(comparison: Comparison) -> str:
+    """How much of the exact gradient hangs on ways to look that are likely to be missed."""
+    parts = comparison.rows[0].qualities
+    shares = " and ".join(f"{quality.unseen:.0%} of the gradient of the {name}" for name, quality in parts.items())
+    return UNSEEN.format(draws=comparison.draws, shares=shares)
 
 
 def _reference(comparison: Comparison) -> Measured:
@@ -62,7 +74,7 @@ def _cells(quality: Quality) -> tuple[str, ...]:
     return (
         f"{quality.bias:.3f}" if known else "unknown",
         f"{quality.bias_error:.3f}" if known else "",
-        ("yes" if quality.biased else "no") if known else "",
+        VERDICTS[quality.biased] if known else "",
         f"{quality.variance:.3g}",
         f"{quality.signal_to_noise:.3g}",
     )

@@ -27,11 +27,16 @@ class Quality(NamedTuple):
     """Σ_p Var, the expected squared distance of an estimate from the mean."""
     signal_to_noise: float
     """|mean|² / variance; at least about 1 / N, by chance alone."""
+    unseen: float = 0.0
+    """The part of the exact gradient that lies on choices too rare for N draws, as |part| / |exact|: the mean may lack
+    it without any bias, and neither `bias_error` nor `variance` knows of it."""
 
     @property
     def biased(self) -> bool | None:
-        """Whether `bias` is more than chance; None where it is not known."""
-        return None if self.bias is None else self.bias > SURE * self.bias_error + ROUNDING
+        """Whether `bias` is more than chance; None where it is not known, or may be of choices that were not seen."""
+        if self.bias is None or self.bias <= SURE * self.bias_error + ROUNDING:
+            return None if self.bias is None else False
+        return True if self.bias > SURE * self.bias_error + self.unseen + ROUNDING else None
 
 
 ROUNDING = 1e-5
@@ -53,8 +58,12 @@ class Moments:
         self._mean = self._mean + before / self.count
         self._squares = self._squares + before * (estimate - self._mean)
 
-    def quality(self, exact: Tensor | None = None, part: slice | Tensor = slice(None)) -> Quality:
-        """Of the components `part`, against exact (P,). Raises ShapeError for fewer than two estimates."""
+    def quality(
+        self, exact: Tensor | None = None, rare: Tensor | None = None, part: slice | Tensor = slice(None)
+    ) -> Quality:
+        """Of the components `part`, against exact (P,), of which `rare` (P,) lies on choices too rare to be drawn.
+
+        Raises ShapeError for fewer than two estimates."""
         if self.count < 2:
             raise ShapeError(f"estimates: expected (N, P) with N of at least 2, got N = {self.count}")
         mean, variance = self._mean[part], (self._squares[part] / (self.count - 1)).sum().item()
@@ -63,7 +72,8 @@ class Moments:
         bias = None if known is None else (mean - known).norm().item() / scale
         error = (variance / self.count) ** 0.5 / scale
         signal = mean.square().sum().item()
-        return Quality(bias, error, variance, signal / variance if variance > 0 else float("inf"))
+        unseen = 0.0 if rare is None else rare.double()[part].norm().item() / scale
+        return Quality(bias, error, variance, signal / variance if variance > 0 else float("inf"), unseen)
 
 
 def measure(estimates: Tensor, exact: Tensor | None = None) -> Quality:

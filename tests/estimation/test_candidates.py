@@ -39,7 +39,7 @@ def problem():
 
 @pytest.fixture(scope="module")
 def exact(problem):
-    return exact_gradient(problem)
+    return exact_gradient(problem).gradient
 
 
 def chances(problem, paths):
@@ -84,7 +84,7 @@ def test_leave_one_out_is_unbiased_over_all_pairs(problem, name):
     for pair in itertools.product(range(R), repeat=2):
         estimate = short.gradient(estimator.loss(kept[list(pair)].unsqueeze(0)))
         total = total + of_path[list(pair)].prod() * estimate
-    torch.testing.assert_close(total, exact_gradient(short))
+    torch.testing.assert_close(total, exact_gradient(short).gradient)
 
 
 def test_the_exact_gradient_is_that_of_the_expected_loss_by_differences(problem, exact):
@@ -117,7 +117,25 @@ def test_captions_of_other_lengths_count_by_themselves():
         Problem(toy.decoder, toy.features.rows_of(torch.tensor([image])), toy.words[image : image + 1])
         for image in range(2)
     ]
-    torch.testing.assert_close(exact_gradient(toy), (exact_gradient(each[0]) + exact_gradient(each[1])) / 2)
+    both, first, second = (exact_gradient(one).gradient for one in (toy, *each))
+    torch.testing.assert_close(both, (first + second) / 2)
+
+
+def test_what_hangs_on_rare_ways_to_look_is_their_part_of_the_sum(problem, exact):
+    """All are rarer than one in one draw, none than one in a million; between them, those below a third."""
+    torch.testing.assert_close(exact_gradient(problem, draws=1).rare, exact)
+    assert (exact_gradient(problem, draws=10**9).rare == 0).all()
+    estimator = Candidate(SCORE_FUNCTION, "whole", "moving_average").make(problem)
+    paths = all_paths(R, T)
+    estimates, weights = [], chances(problem, paths)
+    returns = torch.stack([estimator.draw(path.view(1, 1, T)).said.sum() for path in paths]).detach()
+    for path in paths:
+        estimator.baseline.value.fill_(weights @ returns)
+        estimates.append(problem.gradient(estimator.loss(path.view(1, 1, T))))
+    seldom = weights < 1 / 3
+    assert 0 < seldom.sum() < R**T
+    found = exact_gradient(problem, draws=3).rare
+    torch.testing.assert_close(found, weights[seldom] @ torch.stack(estimates)[seldom])
 
 
 @pytest.mark.parametrize("name", [SCORE_FUNCTION, STEP_MARGINAL])

@@ -57,8 +57,25 @@ def test_json_has_no_infinity_and_the_chart_is_a_picture_with_something_on_it():
         "baseline": "learned",
         "seconds": 0.004,
         "parts": {
-            "some part": {"bias": 0.2, "bias_error": 0.125, "variance": 2.0, "signal_to_noise": 2.0, "biased": False}
+            "some part": {
+                "bias": 0.2,
+                "bias_error": 0.125,
+                "variance": 2.0,
+                "signal_to_noise": 2.0,
+                "unseen": 0.0,
+                "biased": False,
+            }
         },
     }
     picture = np.asarray(Image.open(io.BytesIO(chart(comparison, "some part"))).convert("RGB"))
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 10
+
+
+def test_a_difference_that_rare_ways_to_look_may_hold_is_unclear():
+    row = Measured(
+        Candidate(SCORE_FUNCTION, "whole", "none"), {"all": Quality(0.9, 0.01, 1.0, 1.0, unseen=0.95)}, 0.001
+    )
+    text = to_markdown(Comparison([row], draws=40, paths=9), {})
+    assert "| unclear |" in text
+    assert "rarer than one in 40 draws" in text
+    assert "95% of the gradient of the all" in text

@@ -102,7 +102,8 @@ def test_moments_of_estimates_that_come_one_by_one_are_those_of_all_at_once_and_
         moments.add(estimate)
     mean, variance = estimates.mean(0), estimates.var(0)
     for chosen in (slice(None), part):
-        found, scale = moments.quality(exact, chosen), exact[chosen].norm()
+        found, scale = moments.quality(exact, exact / 2, chosen), exact[chosen].norm()
+        assert found.unseen == 0.5
         torch.testing.assert_close(found.bias, ((mean - exact)[chosen].norm() / scale).item())
         torch.testing.assert_close(found.variance, variance[chosen].sum().item())
         torch.testing.assert_close(found.bias_error, ((variance[chosen].sum() / 13).sqrt() / scale).item())
@@ -113,4 +114,6 @@ def test_a_bias_is_one_where_it_exceeds_three_of_its_errors():
     assert Quality(0.31, 0.1, 1.0, 1.0).biased
     assert not Quality(0.29, 0.1, 1.0, 1.0).biased
     assert Quality(None, 0.1, 1.0, 1.0).biased is None
-    assert not Quality(1e-7, 0.0, 0.0, float("inf")).biased  # rounding of what has no variance
+    assert Quality(1e-7, 0.0, 0.0, float("inf")).biased is False  # rounding of what has no variance
+    assert Quality(0.31, 0.1, 1.0, 1.0, unseen=0.1).biased is None  # it may be of what was not drawn
+    assert Quality(0.41, 0.1, 1.0, 1.0, unseen=0.1).biased
