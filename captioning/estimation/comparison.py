@@ -75,6 +75,6 @@ def _measure(
         estimate = problem.gradient(estimator.loss())
         seconds.append(clock() - started)
         moments.add(estimate)
-    known = (None, None) if exact is None else exact
-    qualities = {name: moments.quality(*known, part) for name, part in problem.parts.items()}
+    gradient, rare = (None, None) if exact is None else exact
+    qualities = {name: moments.quality(gradient, rare, part) for name, part in problem.parts.items()}
     return Measured(candidate, qualities, median(seconds))
