@@ -12,6 +12,7 @@ from captioning.captioner import Captioner, Encoder
 from captioning.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, ObjectiveConfig
 from captioning.decoders.adaptive import Adaptive
 from captioning.decoders.decoder import Decoder, Dropouts
+from captioning.decoders.marginal import Marginal
 from captioning.decoders.mean_pool import MeanRegion
 from captioning.decoders.output import DeepOutput, LinearOutput
 from captioning.decoders.recurrent import Attends
@@ -199,6 +200,23 @@ def _show_attend_tell_with(
     )
 
 
+def _marginal(model: ModelConfig, *, region_width: int, vocabulary_size: int) -> Marginal:
+    config = model.decoder
+    if config.output != "deep":
+        raise ConfigError(f"decoder marginal: expected output deep, got {config.output}: nothing else sees a region")
+    embedding = nn.Embedding(vocabulary_size, config.word_width)
+    return Marginal(
+        attention=build_attention(model.attention, query_width=config.state_width, key_width=region_width),
+        embedding=embedding,
+        output=cast(DeepOutput, _output(config, embedding, region_width=region_width)),
+        state_width=config.state_width,
+        region_width=region_width,
+        gate=config.gate,
+        initial_state=config.initial_state,
+        dropouts=_dropouts(config),
+    )
+
+
 def _top_down(model: ModelConfig, *, region_width: int, vocabulary_size: int) -> TopDown:
     config = model.decoder
     embedding = nn.Embedding(vocabulary_size, config.word_width)
@@ -285,6 +303,7 @@ def _output(config: DecoderConfig, embedding: nn.Embedding, *, region_width: int
 DECODERS: dict[str, Callable[..., Decoder]] = {
     "show_attend_tell": _show_attend_tell,
     "mean_pool": _mean_pool,
+    "marginal": _marginal,
     "top_down": _top_down,
     "adaptive": _adaptive,
     "transformer": _transformer,

@@ -59,7 +59,8 @@ class DecoderConfig:
     """The decoder, with the details on which paper, released code and ports differ."""
 
     name: str = "show_attend_tell"
-    """show_attend_tell, top_down, adaptive, transformer, or mean_pool: a control without attention."""
+    """show_attend_tell, top_down, adaptive, transformer; marginal: hard attention whose likelihood is summed over all
+    regions, exactly, with words alone in its state; or mean_pool: a control without attention."""
     state_width: int = 512
     """H, the width of the LSTM, or of the transformer's layers."""
     word_width: int = 512

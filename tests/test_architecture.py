@@ -16,7 +16,7 @@ RANKS = {
     **dict.fromkeys(("attention", "decoding", "metrics", "viz"), 1),
     **dict.fromkeys(("encoders", "decoders", "data"), 2),
     "captioner": 3,
-    **dict.fromkeys(("evaluation", "extraction", "transfer", "export"), 4),
+    **dict.fromkeys(("evaluation", "extraction", "transfer", "export", "estimation"), 4),
     "training": 5,
     "config": 6,
     "build": 7,

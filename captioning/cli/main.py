@@ -17,6 +17,7 @@ COMMANDS = {
     "export": "write a captioner as graphs for other programs (torch.export or ONNX), with a plain loop",
     "validate": "look at captions and pictures once: what is broken, missing, doubled or odd",
     "ablate": "compare variants over seeds, and report how sure the differences are",
+    "estimators": "compare estimators of hard attention's gradient: bias, variance and cost",
     "demo": "draw a small set, train on it, and show captions with their maps",
 }
 DONE, WRONG_CALL, INTERRUPTED = 0, 2, 130

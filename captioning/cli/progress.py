@@ -7,13 +7,13 @@ from collections.abc import Callable
 from tqdm import tqdm
 
 
-def report(task: str) -> Callable[[int, int], None]:
+def report(task: str, unit: str = "image") -> Callable[[int, int], None]:
     """A reporter `(done, total)` that shows a bar for `task` from its first call on."""
     bars: list[tqdm] = []
 
     def show(done: int, total: int) -> None:
         if not bars:
-            bars.append(tqdm(total=total, desc=task, initial=done, unit="image", file=sys.stderr))
+            bars.append(tqdm(total=total, desc=task, initial=done, unit=unit, file=sys.stderr))
         bars[0].update(done - bars[0].n)
         if done >= total:
             bars[0].close()

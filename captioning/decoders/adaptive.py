@@ -37,6 +37,7 @@ class Adaptive(RecurrentDecoder):
     """The decoder. `attention` has the state's width as query and as key width, and so has `output` as region width."""
 
     attention: Attention
+    own_values = 1
 
     def __init__(
         self,

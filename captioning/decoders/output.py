@@ -31,7 +31,14 @@ class DeepOutput(nn.Module):
 
     def forward(self, word: Tensor, state: Tensor, context: Tensor) -> Tensor:
         """(..., E) previous words' vectors, (..., H) states, (..., D) gated contexts -> (..., V) logits."""
-        hidden = word + linear(self.from_state, state) + linear(self.from_context, context)
+        return self.finish(self.unseeing(word, state) + linear(self.from_context, context))
+
+    def unseeing(self, word: Tensor, state: Tensor) -> Tensor:
+        """E y_{t-1} + L_h h_t, (..., E): what is the same whatever was seen."""
+        return word + linear(self.from_state, state)
+
+    def finish(self, hidden: Tensor) -> Tensor:
+        """(..., E) the sum of all three -> (..., V) logits."""
         return linear(self.vocabulary, self.dropout(self.activation(hidden)))
 
 

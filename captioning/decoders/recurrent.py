@@ -57,7 +57,7 @@ class ImageMemory:
     weights: Mapping[str, SharedWeight]
     """The matrices that every step uses, by the name of their layer."""
     constant: Tensor | None = None
-    """(B, 1, ...) what every step adds or looks at, such as the mean region's part of the gates."""
+    """(B, ...) what every step adds or looks at, such as the mean region's part of the gates."""
     coins: Tensor | None = None
     """(B, 1) boolean, of `mixed` attention in training: whether the image is read with sampled regions throughout."""
 
@@ -93,6 +93,8 @@ class RecurrentDecoder(Decoder):
     """An `Attends`."""
     word_gates: nn.Linear
     """From a word's vector to its part of the gates; a subclass makes it."""
+    own_values = 0
+    """What a query can attend to besides the regions."""
 
     def __init__(
         self, *, attention: Attends, embedding: nn.Embedding, output: DeepOutput | LinearOutput, dropouts: Dropouts
@@ -131,8 +133,14 @@ class RecurrentDecoder(Decoder):
         """As for all decoders."""
         embedded = self.embed(words, compute_dtype(self.embedding.weight))
         glimpse = self.step(memory, state, linear(self.word_gates, embedded))
-        logits = self.output(embedded, glimpse.shown, glimpse.context)
+        images = torch.arange(words.shape[0], device=words.device).unsqueeze(1)
+        logits = self.say(memory, images, embedded, glimpse.shown, glimpse.context)
         return Advance(glimpse.state, logits.float().log_softmax(-1), glimpse.weights, glimpse.details)
+
+    def say(self, memory: ImageMemory, images: Tensor, word: Tensor, shown: Tensor, context: Tensor) -> Tensor:
+        """(..., V) logits from words (..., E), states and contexts, of these images of the memory (..., or 1)."""
+        logits: Tensor = self.output(word, shown, context)
+        return logits
 
     def attend_to(self, features: ImageFeatures, regions: Tensor) -> Any:
         """What the attention keeps of `regions` (B, R, ...), which lie on the grid of `features`."""
@@ -205,7 +213,9 @@ class RecurrentDecoder(Decoder):
         for t, step_words in enumerate(by_time):
             step_gates = gates[t]
             if sampling is not None and t:
-                logits = self.output(read[t - 1][: step_words.numel()], *steps.latest(step_words.numel()))
+                count = step_words.numel()
+                image = torch.arange(count, device=inputs.device) // inputs.shape[1]
+                logits = self.say(memory, image, read[t - 1][:count], *steps.latest(count))
                 read[t] = self.embed(sampling.mix(step_words.flatten(), logits), dtype)
                 step_gates = linear(self.word_gates, read[t])
             glimpse = self.step(memory, state.first(len(step_words)), step_gates.unflatten(0, step_words.shape))
@@ -214,7 +224,8 @@ class RecurrentDecoder(Decoder):
         rows = words.rows
         of_words = [torch.cat(parts).index_select(0, rows) for parts in (read, steps.shown, steps.contexts)]
         details = {name: torch.cat(parts).index_select(0, rows) for name, parts in steps.details.items()}
-        return Reading(self.output(*of_words), torch.cat(steps.weights).index_select(0, rows), words, details)
+        logits = self.say(memory, words.caption // words.captions, *of_words)
+        return Reading(logits, torch.cat(steps.weights).index_select(0, rows), words, details)
 
 
 @dataclass

@@ -33,8 +33,15 @@ def looking_by(decoder: Decoder, rule: str, samples: int) -> Iterator[None]:
             )
         yield
         return
+    with selecting(attention, SELECTION_OF_RULE[rule](samples).eval()):
+        yield
+
+
+@contextmanager
+def selecting(attention: Attention, selection: Selection) -> Iterator[None]:
+    """Select by `selection` inside, and as in training again after."""
     trained = attention.selection
-    attention.selection = SELECTION_OF_RULE[rule](samples).eval()
+    attention.selection = selection
     try:
         yield
     finally:

@@ -77,10 +77,7 @@ class ShowAttendTell(RecurrentDecoder):
         """Look, gate what was seen, and go on by one word."""
         before = cast(LSTMState, state)
         seen = self.look(before.hidden, memory, before.looked)
-        context = seen.context
-        if self.context_gate is not None:
-            logits = memory.weights["context_gate"](before.hidden)
-            context = (logits + self.context_gate.bias.to(logits.dtype)).sigmoid() * context
+        context = self.gated(seen.context, self.gate(memory, before.hidden))
         gates = word_gates + memory.weights["state_gates"](before.hidden)
         if self.context_gates is not None:
             gates = gates + memory.weights["context_gates"](self.context_dropout(context))
@@ -88,6 +85,17 @@ class ShowAttendTell(RecurrentDecoder):
         hidden = hidden.to(before.hidden.dtype)
         after = LSTMState(hidden, cell, self.followed(seen.weights))
         return Glimpse(after, hidden, context, seen.weights, self.choice(seen, before.hidden))
+
+    def gate(self, memory: ImageMemory, hidden: Tensor) -> Tensor | None:
+        """β_t of states (B', M, H); None where there is no gate."""
+        if self.context_gate is None:
+            return None
+        logits = memory.weights["context_gate"](hidden)
+        return (logits + self.context_gate.bias.to(logits.dtype)).sigmoid()
+
+    def gated(self, context: Tensor, gate: Tensor | None) -> Tensor:
+        """β_t ẑ_t, what LSTM and output see of the context."""
+        return context if gate is None else gate * context
 
 
 def _context_gate(kind: str, state_width: int, region_width: int) -> nn.Linear | None:

@@ -17,6 +17,7 @@ from captioning.attention import Attention
 from captioning.attention.replay import Replay
 from captioning.decoders.decoder import Decoder
 from captioning.decoders.recurrent import CELL, SAMPLED
+from captioning.decoders.rule import selecting
 from captioning.features.image_features import ImageFeatures
 from captioning.text.vocabulary import END, PAD, START
 
@@ -81,13 +82,8 @@ def replaying(decoder: Decoder, spoken: Spoken) -> Iterator[None]:
     if spoken.cells is None:
         yield
         return
-    attention = cast(Attention, decoder.attention)
-    trained = attention.selection
-    attention.selection = Replay(spoken.cells, spoken.sampled)
-    try:
+    with selecting(cast(Attention, decoder.attention), Replay(spoken.cells, spoken.sampled)):
         yield
-    finally:
-        attention.selection = trained
 
 
 def _draw(log_probabilities: Tensor) -> Tensor:

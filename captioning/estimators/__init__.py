@@ -4,16 +4,18 @@ Shapes: (..., S, T) for S samples of a caption with T steps each; `exists` (...,
 """
 
 from captioning.estimators.baselines import BASELINES, Evidence, leave_one_out
-from captioning.estimators.bounds import importance_weighted, log_marginal, step_bound
+from captioning.estimators.bounds import StepMarginal, importance_weighted, log_marginal, step_bound, step_marginal
 from captioning.estimators.exact import all_paths, exact_expectation
 from captioning.estimators.score_function import RETURNS, entropy_terms, score_function
-from captioning.estimators.variance import Quality, measure
+from captioning.estimators.variance import Moments, Quality, measure
 
 __all__ = [
     "BASELINES",
     "RETURNS",
     "Evidence",
+    "Moments",
     "Quality",
+    "StepMarginal",
     "all_paths",
     "entropy_terms",
     "exact_expectation",
@@ -23,4 +25,5 @@ __all__ = [
     "measure",
     "score_function",
     "step_bound",
+    "step_marginal",
 ]

@@ -1,8 +1,10 @@
 """Sums over the regions instead of samples of them: exact for one word, and bounds on the likelihood of a caption."""
 
 from math import log
+from typing import NamedTuple
 
 from torch import Tensor
+from torch.nn import functional as F
 
 
 def step_bound(log_weights: Tensor, log_likelihoods: Tensor) -> Tensor:
@@ -12,6 +14,31 @@ def step_bound(log_weights: Tensor, log_likelihoods: Tensor) -> Tensor:
     """
     weights = log_weights.exp()
     return (weights * log_likelihoods.masked_fill(weights == 0, 0)).sum(-1)
+
+
+class StepMarginal(NamedTuple):
+    """The paper's bound with the present word summed over all regions, and later words along the path that was drawn.
+
+    m_t = Σ_i α_ti log p(y_t | s_<t, i) is the exact expectation over s_t, so that choice answers only for later words:
+
+        ∂/∂θ E[Σ_t log p(y_t | s_≤t)] = E[Σ_t ∂m_t/∂θ + Σ_t (Σ_{u>t} m_u − b_t) ∂log π(s_t)/∂θ]
+    """
+
+    terms: Tensor
+    """(..., T) m_t, with their gradient; 0 where there is no word."""
+    rewards: Tensor
+    """(..., T) what stands for the reward of step t when returns are taken: m_{t+1}."""
+    answers: Tensor
+    """(..., T) boolean, the choices that answer for anything: all but the one for the last word."""
+
+
+def step_marginal(log_weights: Tensor, log_likelihoods: Tensor, exists: Tensor) -> StepMarginal:
+    """From log α_t and log p(y_t | s_<t, i), (..., T, R) each, and the words that exist (..., T).
+
+    The loss is −Σ m_t; to it belongs `score_function` of log π(s_t), with returns of `rewards` over `answers`.
+    """
+    terms = step_bound(log_weights, log_likelihoods).masked_fill(~exists, 0)
+    return StepMarginal(terms, F.pad(terms[..., 1:], (0, 1)).detach(), F.pad(exists[..., 1:], (0, 1)))
 
 
 def log_marginal(log_weights: Tensor, log_likelihoods: Tensor) -> Tensor:

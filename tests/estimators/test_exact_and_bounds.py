@@ -6,7 +6,16 @@ import pytest
 import torch
 
 from captioning.errors import ConfigError, ShapeError
-from captioning.estimators import all_paths, exact_expectation, importance_weighted, log_marginal, measure, step_bound
+from captioning.estimators import (
+    Moments,
+    Quality,
+    all_paths,
+    exact_expectation,
+    importance_weighted,
+    log_marginal,
+    measure,
+    step_bound,
+)
 from tests.estimators.toy import R, T, Toy
 
 B = 5
@@ -80,3 +89,31 @@ def test_quality_in_a_case_that_one_can_work_by_hand():
     assert measure(torch.tensor([[1.0], [3.0]])).bias is None
     with pytest.raises(ShapeError, match="N of at least 2"):
         measure(torch.zeros(1, 3))
+    with pytest.raises(ShapeError, match="N of at least 2"):
+        measure(torch.zeros(3))
+
+
+def test_moments_of_estimates_that_come_one_by_one_are_those_of_all_at_once_and_of_a_part():
+    generator = torch.Generator().manual_seed(5)
+    estimates = 100 + torch.randn(13, 7, generator=generator, dtype=torch.float64)
+    exact, part = torch.arange(7.0).double() + 1, torch.tensor([True, False, True, False, False, True, False])
+    moments = Moments()
+    for estimate in estimates:
+        moments.add(estimate)
+    mean, variance = estimates.mean(0), estimates.var(0)
+    for chosen in (slice(None), part):
+        found, scale = moments.quality(exact, exact / 2, chosen), exact[chosen].norm()
+        assert found.unseen == 0.5
+        torch.testing.assert_close(found.bias, ((mean - exact)[chosen].norm() / scale).item())
+        torch.testing.assert_close(found.variance, variance[chosen].sum().item())
+        torch.testing.assert_close(found.bias_error, ((variance[chosen].sum() / 13).sqrt() / scale).item())
+        torch.testing.assert_close(found.signal_to_noise, (mean[chosen].square().sum() / variance[chosen].sum()).item())
+
+
+def test_a_bias_is_one_where_it_exceeds_three_of_its_errors():
+    assert Quality(0.31, 0.1, 1.0, 1.0).biased
+    assert not Quality(0.29, 0.1, 1.0, 1.0).biased
+    assert Quality(None, 0.1, 1.0, 1.0).biased is None
+    assert Quality(1e-7, 0.0, 0.0, float("inf")).biased is False  # rounding of what has no variance
+    assert Quality(0.31, 0.1, 1.0, 1.0, unseen=0.1).biased is None  # it may be of what was not drawn
+    assert Quality(0.41, 0.1, 1.0, 1.0, unseen=0.1).biased

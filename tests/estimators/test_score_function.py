@@ -14,6 +14,7 @@ from captioning.estimators import (
     exact_expectation,
     leave_one_out,
     score_function,
+    step_marginal,
 )
 from captioning.estimators.baselines import BASELINES, Learned, LeaveOneOut, MovingAverage, PerStep, SoftPass
 from tests.estimators.toy import R, T, Toy
@@ -66,8 +67,46 @@ def test_the_expectation_is_the_exact_gradient_with_every_baseline(returns, kind
     assert_same(found, toy.exact())
 
 
+def marginal_estimate(toy, paths, returns, baseline):
+    """−Σ m + the score-function term of choices that answer for later words alone, for each path."""
+    terms, rewards, answers = step_marginal(*toy.every(paths), EXISTS[: len(paths)])
+    found = RETURNS[returns](rewards, answers)
+    return -terms.sum(-1) + score_function(toy.log_probabilities(paths), found, baseline(found), answers)
+
+
 @every_return
-def test_leave_one_out_over_all_81_pairs_is_exact(returns):
+@pytest.mark.parametrize("kind", sorted(set(BASELINES) - {"leave_one_out"}))
+def test_with_the_present_word_summed_over_all_regions_the_expectation_is_the_exact_gradient_too(returns, kind):
+    toy = Toy()
+    found = toy.weighted(lambda paths: marginal_estimate(toy, paths, returns, baseline_of(kind, paths)))
+    assert_same(found, toy.exact())
+
+
+def test_of_the_last_word_nothing_is_left_to_chance_and_its_choice_answers_for_nothing():
+    """Whatever is drawn, the estimate for the parameters of the last step is its exact gradient, given the first."""
+    toy, paths = Toy(), all_paths(R, T)
+    terms, rewards, answers = step_marginal(*toy.every(paths), EXISTS)
+    assert answers.tolist() == [[True, False]] * 9
+    torch.testing.assert_close(rewards[:, 0], terms[:, 1].detach())
+    assert (rewards[:, 1] == 0).all()
+    for path in paths.unsqueeze(1):
+        loss = marginal_estimate(toy, path, "to_go", lambda found: found.new_zeros(()))
+        second = (toy.second.softmax(-1) * -toy.gains.exp()).sum(-1)[path[0, 0]]
+        parts = [toy.second, toy.gains]
+        assert_same(torch.autograd.grad(-loss.sum(), parts), torch.autograd.grad(second, parts))
+
+
+def test_after_the_last_word_of_a_caption_nothing_is_summed():
+    logs, said = torch.zeros(1, 3, 1), torch.tensor([-1.0, -2.0, torch.nan]).view(1, 3, 1)
+    found = step_marginal(logs, said, torch.tensor([[True, True, False]]))
+    assert found.terms.tolist() == [[-1, -2, 0]]
+    assert found.rewards.tolist() == [[-2, 0, 0]]
+    assert found.answers.tolist() == [[True, False, False]]
+
+
+@every_return
+@pytest.mark.parametrize("estimate", [estimate, marginal_estimate])
+def test_leave_one_out_over_all_81_pairs_is_exact(returns, estimate):
     toy, paths = Toy(), all_paths(R, T)
     chances = toy.log_probabilities(paths).sum(-1).exp().detach()
     total = 0

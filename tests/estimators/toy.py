@@ -28,6 +28,13 @@ class Toy:
         one, two = paths.T
         return torch.stack([-self.gain.exp()[one], -self.gains.exp()[one, two]], -1)
 
+    def every(self, paths):
+        """(P, T, R) log-probabilities and log-likelihoods of all choices at each step of the paths."""
+        one = paths[:, 0]
+        logs = [self.first.log_softmax(-1).expand(len(paths), R), self.second.log_softmax(-1)[one]]
+        said = [-self.gain.exp().expand(len(paths), R), -self.gains.exp()[one]]
+        return torch.stack(logs, 1), torch.stack(said, 1)
+
     def entropies(self, paths):
         """(P, T) of the distribution that each choice was drawn from."""
         of_first, of_second = (

@@ -70,6 +70,7 @@ DECODERS = [
     {"name": "top_down", "score": "general", "locality": "local_p"},
     {"name": "adaptive"},
     {"name": "mean_pool"},
+    {"name": "marginal"},
     {"name": "transformer", "heads": 3, "layers": 2},
     {"name": "transformer", "heads": 2, "layers": 1, "positions": "relative", "grid_positions": "learned"},
 ]
@@ -88,7 +89,7 @@ def test_a_convolutional_encoder_with_any_fit(fit, pictures, tmp_path):
     assert_same_captions(made, export_captioner(made, tmp_path / "exported"), pictures)
 
 
-@pytest.mark.parametrize("decoder", [DECODERS[0], DECODERS[5]], ids=lambda decoder: decoder["name"])
+@pytest.mark.parametrize("decoder", [DECODERS[0], DECODERS[6]], ids=lambda decoder: decoder["name"])
 def test_onnx_gives_the_greedy_captions(decoder, pictures, tmp_path):
     pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
     made = captioner(**decoder)
