@@ -155,14 +155,16 @@ def test_what_compare_samples_is_what_listing_gives(problem, exact, name):
 
 
 def test_biased_estimators_are_told_so(problem):
-    rows = compare(
-        problem, all_candidates((STRAIGHT_THROUGH, EXPECTED)), draws=60
-    ).rows  # 60: some of the 9 ways to look are rarer
+    rows = compare(problem, all_candidates((STRAIGHT_THROUGH, EXPECTED)), draws=60).rows
     for row in rows:
         quality = row.qualities[SCORE_NETWORK]
         assert quality.biased
         assert quality.bias > SURE * quality.bias_error
     assert rows[1].qualities[WHOLE_DECODER].variance < 1e-20
+
+
+def test_two_draws_are_likely_to_miss_something_but_nothing_of_what_is_not_drawn(problem):
+    rows = compare(problem, all_candidates((STRAIGHT_THROUGH, EXPECTED)), draws=2).rows
     assert [row.qualities[SCORE_NETWORK].unseen > 0 for row in rows] == [True, False]
 
 
