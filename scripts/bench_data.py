@@ -81,8 +81,12 @@ def _peak() -> int:
     return largest if sys.platform == "darwin" else 1024 * largest
 
 
-def read_all(path: Path) -> str:
-    """Read a caption file and build its vocabulary."""
+def read_all(*paths: Path) -> str:
+    """Read caption files one after the other, and build each one's vocabulary."""
+    return "; ".join(map(_read, paths))
+
+
+def _read(path: Path) -> str:
     captions = read_captions(path, check_files=False)
     words = len(build_vocabulary(captions))
     return f"{len(captions):,} images, {len(captions.captions):,} captions, {words} words"

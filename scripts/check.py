@@ -8,7 +8,7 @@ STEPS = {
     "format": ["ruff", "format", "--check", "."],
     "lint": ["ruff", "check", "."],
     "types": ["mypy"],
-    "tests": ["pytest", "-q", "-n", "2", "--dist", "loadfile"],
+    "tests": ["pytest", "-q", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"],
 }
 
 

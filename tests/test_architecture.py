@@ -80,6 +80,14 @@ def test_some_parts_never_import_torch(module):
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_torchvision_is_not_imported_before_it_is_needed():
+    """Its import takes as long as torch's own."""
+    for path in FILES:
+        if path != PACKAGE / "encoders" / "torchvision_networks.py":
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                assert not isinstance(node, ast.Import | ast.ImportFrom) or "torchvision" not in ast.unparse(node), path
+
+
 def test_pictures_know_no_model():
     for path in (PACKAGE / "viz").rglob("*.py"):
         assert "torch" not in {module.split(".")[0] for module in imported_modules(path)}

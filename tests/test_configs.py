@@ -36,6 +36,7 @@ def test_it_trains_for_a_step_on_drawn_pictures(path, pictures, tmp_path):
         arguments += ["--data.drawn_train", "16", "--data.drawn_test", "2"]
     else:
         arguments += ["--model.encoder.weights", "none", "--model.encoder.image_size", "64"]
+        arguments += ["--model.decoder.state_width", "64"]  # the presets' widths would take most of the time
         arguments += ["--data.format", "table", "--data.captions", pictures, "--data.splits", "{}"]
         arguments += ["--data.images", pictures.parent, "--data.minimum_count", "1"]
         arguments += ["--data.feature_cache", tmp_path / "features"]

@@ -1,13 +1,13 @@
 """Flags and YAML files from the dataclasses of `captioning.config`."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast, get_type_hints
 
-from jsonargparse import ArgumentParser, set_parsing_settings
+from jsonargparse import ArgumentParser, Namespace, set_parsing_settings
 
 from captioning.config import TrainingConfig
 from captioning.decoding.search import Search
@@ -42,16 +42,39 @@ def training_parser(prog: str) -> OneLineParser:
 
 
 def parse_training_config(arguments: Sequence[str], *, prog: str) -> TrainingConfig:
-    """The settings of a call. Raises ConfigError for an unknown name or a value of the wrong kind."""
+    """The settings of a call; a section without any, such as `objective:` alone, is its defaults.
+
+    Raises ConfigError for an unknown name or a value of the wrong kind.
+    """
     parser = training_parser(prog)
     try:
-        values = parser.instantiate(parser.parse_args(list(arguments))).as_dict()
+        settings = parser.parse_args(list(arguments))
+        _fill_sections(settings, parser.get_defaults())
+        values = parser.instantiate(settings).as_dict()
     except UnicodeDecodeError as error:
         raise ConfigError(f"--config: expected a file in UTF-8, got other bytes at {error.start}") from error
     except RecursionError as error:
         raise ConfigError("--config: expected settings, got YAML that is nested too deep") from error
     values.pop("config", None)
     return TrainingConfig(**values)
+
+
+def _fill_sections(settings: Namespace, defaults: Namespace) -> None:
+    """The parser itself trips over a section that holds no settings."""
+    for section in _sections(TrainingConfig):
+        value = settings.get(section)
+        if value is None:
+            settings[section] = defaults[section]
+        elif not isinstance(value, Namespace | Mapping):
+            raise ConfigError(f"{section}: expected settings below it, such as {section}.NAME, got {value!r}")
+
+
+def _sections(config: type, prefix: str = "") -> Iterator[str]:
+    """The dotted names of all settings that hold settings, outer ones first."""
+    for name, kind in get_type_hints(config).items():
+        if is_dataclass(kind):
+            yield prefix + name
+            yield from _sections(cast(type, kind), f"{prefix}{name}.")
 
 
 def add_search_arguments(parser: OneLineParser) -> None:

@@ -1,12 +1,14 @@
 """What every decoder offers: reading given captions, and one step of decoding."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
+from captioning.attention.selection import Soft
 from captioning.decoders.output import DeepOutput, LinearOutput
 from captioning.decoders.reading import Reading
 from captioning.decoders.scheduled_sampling import ScheduledSampling
@@ -99,3 +101,16 @@ class Decoder(nn.Module):
             regions = regions.masked_fill(~features.mask.unsqueeze(-1), 0)
         dropped: Tensor = self.region_dropout(regions)
         return dropped
+
+
+@contextmanager
+def without_dropout(model: nn.Module) -> Iterator[None]:
+    """Inside, no dropout of the model acts; whatever else training mode does stays."""
+    parts = [part for part in model.modules() if isinstance(part, nn.Dropout | Soft) and part.training]
+    for part in parts:
+        part.eval()
+    try:
+        yield
+    finally:
+        for part in parts:
+            part.train()

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from captioning.attention import Attention
 from captioning.attention.given import Given
 from captioning.attention.selection import Hard, Selection
+from captioning.decoders.decoder import without_dropout
 from captioning.decoders.recurrent import LOG_PROBABILITY, Glimpse, RecurrentDecoder
 from captioning.decoders.rule import selecting
 from captioning.errors import ConfigError
@@ -162,11 +163,8 @@ def _looking(decoder: RecurrentDecoder, selection: Selection) -> Iterator[None]:
     """Inside, regions are selected by `selection` as in training, but nothing is dropped."""
     modes = [(module, module.training) for module in decoder.modules()]
     decoder.train()
-    for module in decoder.modules():
-        if isinstance(module, nn.Dropout):
-            module.eval()
     try:
-        with selecting(_attention_of(decoder), selection.train()):
+        with without_dropout(decoder), selecting(_attention_of(decoder), selection.train()):
             yield
     finally:
         for module, training in modes:

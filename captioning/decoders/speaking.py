@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from captioning.attention import Attention
-from captioning.attention.replay import Replay
+from captioning.attention.given import Replay
 from captioning.decoders.decoder import Decoder
 from captioning.decoders.recurrent import CELL, SAMPLED
 from captioning.decoders.rule import selecting

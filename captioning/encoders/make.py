@@ -1,7 +1,7 @@
 """One door to every network: a name, a place for its weights, and the encoder that comes of them."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from captioning.encoders import efficientnet_lite, timm_networks, torchvision_networks
+from captioning.encoders import efficientnet_lite, timm_networks
 from captioning.encoders.cut import CutNetwork
 from captioning.encoders.grid import GridEncoder
 from captioning.encoders.weights import load_state, package_file, read_state
@@ -89,19 +89,29 @@ def rebuild_encoder(values: Mapping[str, Any]) -> GridEncoder:
 
 
 def _family(name: str) -> Family:
-    families: tuple[Family, ...] = (efficientnet_lite, torchvision_networks)
-    if name.startswith(timm_networks.PREFIX):
-        families = (timm_networks,)
     untagged = name.split(".")[0]
-    for family in families:
-        if untagged in family.names():
+    known: list[str] = []
+    for family in _families(name):
+        names = family.names()
+        if untagged in names:
             return family
-    known = [other for family in families for other in family.names()]
+        known += names
     near = ", ".join(get_close_matches(untagged, known, n=3)) or "none"
     raise ConfigError(
         f"encoder {name!r}: unknown; expected a convolutional network of torchvision (resnet50), "
         f"efficientnet_lite0 to 4, or timm/<name>; nearest: {near}"
     )
+
+
+def _families(name: str) -> Iterator[Family]:
+    """Those that may know the name; torchvision takes seconds to import, so it comes last."""
+    if name.startswith(timm_networks.PREFIX):
+        yield timm_networks
+        return
+    yield efficientnet_lite
+    from captioning.encoders import torchvision_networks
+
+    yield torchvision_networks
 
 
 def _with_weights(family: Family, name: str, *, weights: str, size: int) -> tuple[nn.Module, str]:

@@ -50,7 +50,7 @@ def describe_maps(reading: Reading) -> dict[str, Tensor]:
 
 
 class ScoreAlarm:
-    """Ends a run whose attention never gets a gradient."""
+    """Ends a run that draws cells and never gives their scores a gradient."""
 
     def __init__(self) -> None:
         self.steps_without = 0
@@ -61,9 +61,14 @@ class ScoreAlarm:
         if self.steps_without >= STEPS_WITHOUT_GRADIENT:
             raise TrainingError(
                 f"attention: expected its scores to get a gradient, got none in {STEPS_WITHOUT_GRADIENT} steps: where "
-                "the model looks would stay as it is though its captions look fine; with selection hard or mixed set "
-                "objective.reward_weight above 0, with soft or gumbel look for values that are not finite"
+                "the model looks would stay as it is though its captions look fine; set objective.reward_weight above 0"
             )
+
+
+def draws_cells(decoder: nn.Module) -> bool:
+    """Whether it looks at cells that are drawn, hard, mixed or by Gumbel."""
+    attention = getattr(decoder, "attention", None)
+    return isinstance(attention, Attention) and attention.selection.needs_log_weights
 
 
 def score_gradient(decoder: nn.Module) -> Tensor | None:

@@ -16,7 +16,7 @@ from captioning.decoders.scheduled_sampling import ScheduledSampling
 from captioning.decoding.search import Search
 from captioning.errors import ConfigError
 from captioning.metrics import Scorer
-from captioning.training.alarms import ScoreAlarm, describe_maps, score_gradient
+from captioning.training.alarms import ScoreAlarm, describe_maps, draws_cells, score_gradient
 from captioning.training.checkpoint_files import check_same_captioner
 from captioning.training.objectives import Loss, Objective
 from captioning.training.optimizers import make_optimizer, make_plateau, make_schedule
@@ -96,7 +96,8 @@ class CaptioningModule(pl.LightningModule):
         norm = score_gradient(self.captioner.decoder)
         if norm is not None:
             self.log("train/score_gradient", norm, on_step=True, on_epoch=False)
-            self._score_alarm.look(norm)
+            if draws_cells(self.captioner.decoder):
+                self._score_alarm.look(norm)
 
     def _scheduled_sampling(self, seed: int) -> ScheduledSampling | None:
         if self.sampling.probability == 0:

@@ -6,18 +6,17 @@ The reward r is CIDEr-D with an end word, as in the references: a caption is pai
 without dropout, from the same distribution whose log-probabilities are differentiated.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from captioning.attention.selection import Soft
 from captioning.captioner import Captioner
 from captioning.captioner.constraints import FORBIDDEN
 from captioning.data.batch import CaptionBatch
+from captioning.decoders.decoder import without_dropout
 from captioning.decoders.reading import Reading
 from captioning.decoders.recurrent import LOG_PROBABILITY
 from captioning.decoders.scheduled_sampling import ScheduledSampling
@@ -141,16 +140,3 @@ def surrogate_of(reading: Reading, spoken: Spoken, advantage: Tensor) -> Tensor:
     exists = targets[..., : log_probabilities.shape[-1]] != PAD
     nothing = torch.zeros_like(advantage)
     return score_function(log_probabilities, advantage.expand_as(log_probabilities), nothing, exists).sum()
-
-
-@contextmanager
-def without_dropout(model: nn.Module) -> Iterator[None]:
-    """Inside, no dropout of the model acts; whatever else training mode does stays."""
-    parts = [part for part in model.modules() if isinstance(part, nn.Dropout | Soft) and part.training]
-    for part in parts:
-        part.eval()
-    try:
-        yield
-    finally:
-        for part in parts:
-            part.train()

@@ -117,7 +117,7 @@ def _encoded(picture: Sheet | Image.Image, suffix: str) -> bytes:
     if suffix == ".pdf":
         drawn.save(stream, "PDF", resolution=_PDF_RESOLUTION, quality=95)
     else:
-        drawn.save(stream, "PNG", optimize=True)
+        drawn.save(stream, "PNG")
     return stream.getvalue()
 
 

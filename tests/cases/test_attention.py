@@ -9,6 +9,7 @@ from captioning.attention import NORMALIZERS, Attention
 from captioning.attention.normalizers import softmax
 from captioning.attention.selection import Hard
 from captioning.errors import ShapeError
+from captioning.estimators.baselines import LeaveOneOut, MovingAverage, PerStep
 from captioning.metrics import score
 from captioning.metrics.cider import CiderD
 from captioning.training.hard_attention import HardAttention
@@ -126,9 +127,9 @@ def test_H28_the_reward_of_hard_attention_counts_the_end():
     assert (of_ends.abs().sum(-1) > 0).all()
 
 
-@pytest.mark.parametrize("baseline", ["moving_average", "per_step", "leave_one_out"])
+@pytest.mark.parametrize("baseline", [MovingAverage, PerStep, LeaveOneOut])
 def test_H29_a_baseline_keeps_no_graph_and_changes_no_mode(baseline):
-    objective = HardAttention(CrossEntropy(), baseline=baseline, samples=2).train()
+    objective = HardAttention(CrossEntropy(), baseline=baseline(), samples=2).train()
     returns, exists = torch.randn(3, 2, 5), torch.ones(3, 2, 5, dtype=torch.bool)
     returns.requires_grad_()
     first, second = (objective.baseline(returns.detach(), exists) for _ in range(2))

@@ -147,8 +147,7 @@ PLATEAU = OptimizerSettings(
 COSINE = OptimizerSettings(name="adam", learning_rate=0.1, schedule="cosine", warmup_steps=5)
 
 
-@pytest.mark.parametrize("validate_every", [1, 2])
-@pytest.mark.parametrize("optimizer", [PLATEAU, COSINE], ids=lambda optimizer: optimizer.schedule)
+@pytest.mark.parametrize(("optimizer", "validate_every"), [(PLATEAU, 1), (PLATEAU, 2), (COSINE, 1)])
 def test_H52_rates_are_those_of_an_unbroken_run(optimizer, validate_every, tmp_path):
     settings = {
         "make": {"images": 6, "batch_size": 3, "optimizer": optimizer},
@@ -164,17 +163,25 @@ def test_H52_rates_are_those_of_an_unbroken_run(optimizer, validate_every, tmp_p
     assert rates == whole.watch.rates
 
 
-@pytest.mark.parametrize(("workers", "stop"), [(0, 7), (1, 7), (1, 20)])
-def test_H53_a_run_that_stopped_within_an_epoch_goes_on_with_the_unseen_batches(workers, stop, tmp_path):
-    settings = {"make": {"images": 40, "batch_size": 2, "workers": workers}, "max_epochs": 2, "limit_val_batches": 0}
-    whole = train(tmp_path / "whole", **settings)
-    first = train(tmp_path / "parts", max_steps=stop, **settings)
-    rest = train(tmp_path / "parts", ckpt_path=tmp_path / "parts" / "last.ckpt", **settings)
-    assert (len(first.watch.images), len(rest.watch.images)) == (stop, 40 - stop)
-    assert first.watch.images + rest.watch.images == whole.watch.images
-    assert sorted(sum(whole.watch.images[:20], ())) == sorted(f"{i}.png" for i in range(40))
-    assert rest.trainer.global_step == 40
-    assert_same(whole.module, rest.module)
+def seven_batches(workers):
+    return {"make": {"images": 14, "batch_size": 2, "workers": workers}, "max_epochs": 2, "limit_val_batches": 0}
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    """Two epochs of seven batches."""
+    return train(tmp_path_factory.mktemp("unbroken"), **seven_batches(workers=0))
+
+
+@pytest.mark.parametrize(("workers", "stop"), [(0, 3), (1, 3), (1, 7)])
+def test_H53_a_run_that_stopped_within_an_epoch_goes_on_with_the_unseen_batches(workers, stop, unbroken, tmp_path):
+    first = train(tmp_path, max_steps=stop, **seven_batches(workers))
+    rest = train(tmp_path, ckpt_path=tmp_path / "last.ckpt", **seven_batches(workers))
+    assert (len(first.watch.images), len(rest.watch.images)) == (stop, 14 - stop)
+    assert first.watch.images + rest.watch.images == unbroken.watch.images
+    assert sorted(sum(unbroken.watch.images[:7], ())) == sorted(f"{i}.png" for i in range(14))
+    assert rest.trainer.global_step == 14
+    assert_same(unbroken.module, rest.module)
 
 
 def assert_same(one, other):
@@ -182,26 +189,30 @@ def assert_same(one, other):
         assert torch.equal(tensor, other.state_dict()[name]), name
 
 
+def with_an_average():
+    """Accumulated batches, an average of the weights, and a step limit; checkpoints at steps 2, 3, 4 and 6."""
+    return {
+        "make": {"images": 12, "batch_size": 2, "optimizer": COSINE},
+        "max_steps": 8,
+        "max_epochs": 4,
+        "accumulate_grad_batches": 2,
+        "every_n_steps": 2,
+        "callbacks": [MovingAverage(0.9)],
+    }
+
+
+@pytest.fixture(scope="module")
+def averaged(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("averaged"), **with_an_average())
+
+
 @pytest.mark.parametrize("stop", [3, 5, 7])
-def test_a_run_that_broke_off_anywhere_comes_to_the_same_end(stop, tmp_path):
-    """With accumulated batches, an average of the weights, and a step limit; checkpoints at steps 2, 3, 4 and 6."""
-
-    def settings():
-        return {
-            "make": {"images": 12, "batch_size": 2, "optimizer": COSINE},
-            "max_steps": 8,
-            "max_epochs": 4,
-            "accumulate_grad_batches": 2,
-            "every_n_steps": 2,
-            "callbacks": [MovingAverage(0.9)],
-        }
-
-    whole = train(tmp_path / "whole", **settings())
-    train(tmp_path / "parts", stop=stop, **settings())
-    rest = train(tmp_path / "parts", ckpt_path=tmp_path / "parts" / "last.ckpt", **settings())
+def test_a_run_that_broke_off_anywhere_comes_to_the_same_end(stop, averaged, tmp_path):
+    train(tmp_path, stop=stop, **with_an_average())
+    rest = train(tmp_path, ckpt_path=tmp_path / "last.ckpt", **with_an_average())
     assert rest.trainer.global_step == 8
-    assert_same(whole.module, rest.module)
-    assert rest.checkpoints.state_dict() == whole.checkpoints.state_dict()
+    assert_same(averaged.module, rest.module)
+    assert rest.checkpoints.state_dict() == averaged.checkpoints.state_dict()
 
 
 def test_a_run_that_stopped_early_does_not_train_on(tmp_path):
@@ -301,19 +312,14 @@ def test_H59_each_run_has_its_folder_and_a_taken_name_is_refused_at_once(drawn, 
 
 
 def test_H60_a_run_does_not_depend_on_those_before_it(drawn, tmp_path):
-    runs = {
-        "a": ("--model.attention.score", "dot"),
-        "b": ("--model.decoder.dropout", "0.3"),
-        "c": ("--seed", "5"),
-    }
+    runs = {"a": ("--model.attention.score", "dot"), "b": ("--model.decoder.dropout", "0.3", "--seed", "5")}
     data = ("--data.captions", drawn / "captions.jsonl", "--trainer.max_steps", 2, "--data.batch_size", 5)
     ended = {}
-    for order in ("abc", "cba", "b"):
+    for order in ("ab", "ba"):
         for name in order:
             place = ("--output", tmp_path / order, "--name", name)
             assert call("train", *SMALL, *data, *runs[name], *place) == 0
             files = ("model/weights.safetensors", "predictions.json", "scores.json")
             ended.setdefault(name, []).append([(tmp_path / order / name / file).read_bytes() for file in files])
-    assert {name: len(ends) for name, ends in ended.items()} == {"a": 2, "b": 3, "c": 2}
-    for name, (first, *others) in ended.items():
-        assert all(other == first for other in others), name
+    for name, (first, second) in ended.items():
+        assert first == second, name

@@ -54,35 +54,37 @@ def test_a_store_of_another_encoder_is_refused_with_the_reason(cache, drawn, tmp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_store_the_encoder_runs_at_every_step_and_may_be_tuned(drawn, tmp_path):
-    tuned = ("--model.encoder.tune_from", "layer4", "--optimizer.encoder_learning_rate", "0.01")
-    arguments = settings(drawn, *tuned, "--output", tmp_path, "--name", "tuned", "--trainer.max_epochs", 1)
-    assert call("train", *arguments) == 0
-    state = torch.load(tmp_path / "tuned" / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
-    frozen = settings(drawn, "--data.features", "none", "--output", tmp_path, "--name", "frozen")
-    assert call("train", *frozen, "--trainer.max_epochs", 1) == 0
-    untouched = torch.load(tmp_path / "frozen" / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+@pytest.fixture(scope="module")
+def trained_states(drawn, tmp_path_factory):
+    """The tensors after an epoch: the last stage tuned on pictures or on a store of what lies below it, or frozen."""
+    folder = tmp_path_factory.mktemp("tuned")
+    tuned = ("--model.encoder.tune_from", "layer4")
+    runs = {"pictures": ("none", *tuned), "store": ("auto", *tuned), "frozen": ("none",)}
+    for name, (features, *options) in runs.items():
+        data = ("--data.features", features, "--data.feature_cache", folder / "cache")
+        arguments = settings(drawn, *data, *options, "--output", folder, "--name", name, "--trainer.max_epochs", 1)
+        assert call("train", *arguments) == 0
+    [store] = (folder / "cache").iterdir()
+    assert '"layer": "layer3"' in (store / "index.json").read_text()
+    return {
+        name: torch.load(folder / name / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"] for name in runs
+    }
+
+
+def test_without_a_store_the_encoder_runs_at_every_step_and_may_be_tuned(trained_states):
+    untouched = trained_states["frozen"]
     moved = {
         name.split(".")[3]
-        for name, tensor in state.items()
+        for name, tensor in trained_states["pictures"].items()
         if name.startswith("captioner.encoder.") and not torch.equal(tensor, untouched[name])
     }
     assert moved == {"layer4"}
 
 
-def test_a_store_of_the_frozen_part_trains_as_the_pictures_do(drawn, tmp_path):
+def test_a_store_of_the_frozen_part_trains_as_the_pictures_do(trained_states):
     """Only the rounding of the store to float16 lies between the two."""
-    tuned = ("--model.encoder.tune_from", "layer4", "--trainer.max_epochs", 1, "--output", tmp_path)
-    states = []
-    for features in ("auto", "none"):
-        arguments = settings(drawn, *tuned, "--data.features", features, "--name", features)
-        assert call("train", *arguments, "--data.feature_cache", tmp_path / "cache") == 0
-        last = tmp_path / features / "checkpoints" / "last.ckpt"
-        states.append(torch.load(last, weights_only=True)["state_dict"])
-    [store] = (tmp_path / "cache").iterdir()
-    assert '"layer": "layer3"' in (store / "index.json").read_text()
-    for name, tensor in states[0].items():
-        torch.testing.assert_close(tensor, states[1][name], atol=1e-3, rtol=1e-2)
+    for name, tensor in trained_states["store"].items():
+        torch.testing.assert_close(tensor, trained_states["pictures"][name], atol=1e-3, rtol=1e-2)
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed"])

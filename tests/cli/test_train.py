@@ -3,16 +3,16 @@
 import csv
 import hashlib
 import json
-import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
 import yaml
 
 import captioning
+from captioning.cli.settings import parse_training_config
+from captioning.config import TrainingConfig
+from captioning.errors import ConfigError
 from captioning.text.vocabulary import Vocabulary
 from tests.cli.conftest import SMALL, call
 
@@ -182,20 +182,6 @@ def test_an_unknown_config_key_is_named_with_the_nearest(tmp_path, capsys):
     assert "did you mean trainer.max_epochs?" in capsys.readouterr().err
 
 
-def test_two_processes_train_through_the_command_and_share_one_folder(drawn, tmp_path):
-    """The second process is the same call once more; it must find the first one's folder, not refuse it."""
-    distributed = ("--trainer.devices", "2", "--trainer.strategy", "ddp", "--trainer.max_epochs", "1")
-    arguments = [str(each) for each in settings(drawn, tmp_path, "--name", "both", *distributed)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "captioning", *arguments]
-    done = subprocess.run(command, env=environment, timeout=240, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.count("captioner:") == 1
-    predictions = json.loads((tmp_path / "both" / "predictions.json").read_text())
-    assert len(predictions) == 6
-    assert captioning.load(tmp_path / "both").caption([drawn / "test_00000.png"])
-
-
 def test_hard_attention_trains_and_its_test_time_rule_is_kept_and_told(drawn, tmp_path, capsys):
     hard = ("--model.attention.selection", "mixed", "--objective.name", "hard", "--search.test_time_rule", "argmax")
     data = ("--data.captions", drawn / "captions.jsonl", "--trainer.max_epochs", 1, "--output", tmp_path)
@@ -226,3 +212,13 @@ def test_self_critical_training_begins_with_a_trained_captioner_and_logs_its_rew
         rewards = [float(row["train/reward"]) for row in csv.DictReader(file) if row["train/reward"]]
     assert rewards
     assert all(0 <= each <= 10 for each in rewards)
+
+
+def test_a_section_without_settings_is_its_defaults_and_one_that_is_none_is_named(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("name: one\nobjective:\nmodel:\n  encoder:\n")
+    config = parse_training_config(["--config", str(path)], prog="captioning train")
+    assert config == TrainingConfig(name="one")
+    path.write_text("objective: 3\n")
+    with pytest.raises(ConfigError, match=r"objective: expected settings below it, such as objective\.NAME, got 3"):
+        parse_training_config(["--config", str(path)], prog="captioning train")

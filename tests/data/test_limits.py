@@ -29,14 +29,9 @@ def test_large_pictures_stay_below_a_gigabyte(tmp_path: Path) -> None:
     assert cost.mebibytes < 1000
 
 
-@pytest.fixture(scope="module")
-def caption_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return write_captions(tmp_path_factory.mktemp("many"), 100_000)
-
-
-@pytest.mark.parametrize("place", range(4))
-def test_a_hundred_thousand_captions_load_in_bounded_memory_and_time(place: int, caption_files: list[Path]) -> None:
-    cost = weigh(read_all, caption_files[place])
-    assert cost.result.startswith("20,000 images, 100,000 captions, 19 words")
+def test_a_hundred_thousand_captions_load_in_bounded_memory_and_time(tmp_path: Path) -> None:
+    cost = weigh(read_all, *write_captions(tmp_path, 100_000))
+    for told in cost.result.split("; "):
+        assert told.startswith("20,000 images, 100,000 captions, 19 words")
     assert cost.mebibytes < 500
-    assert cost.processor_seconds < 60
+    assert cost.processor_seconds < 120

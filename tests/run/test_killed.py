@@ -7,9 +7,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_two_kills_resume_to_equal_weights():
+def test_a_kill_while_a_file_is_written_resumes_to_equal_weights():
     done = subprocess.run(
-        [sys.executable, "-m", "scripts.soak", "--kills", "2", "--runs", "mixed", "--seed", "3"],
+        [sys.executable, "-m", "scripts.soak", "--kills", "1", "--runs", "mixed", "--seed", "8"],
         cwd=ROOT,
         timeout=1800,
         capture_output=True,
@@ -17,4 +17,5 @@ def test_two_kills_resume_to_equal_weights():
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 of 2 kills resumed to equal weights" in done.stdout
+    assert "mixed: killed writing file" in done.stdout
+    assert "1 of 1 kills resumed to equal weights" in done.stdout

@@ -1,5 +1,6 @@
 """The processes of a run: one name, one store, one fate, whoever starts them."""
 
+import json
 import os
 import re
 import signal
@@ -102,7 +103,8 @@ def test_torchrun_starts_an_unnamed_run_with_one_folder_and_one_store(drawn, tmp
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["captioner"]
     assert len(list((tmp_path / "features").iterdir())) == 1
     assert done.stdout.count("captioner:") == 1
-    assert captioning.load(tmp_path / "runs" / "captioner")
+    assert len(json.loads((tmp_path / "runs" / "captioner" / "predictions.json").read_text())) == 6
+    assert captioning.load(tmp_path / "runs" / "captioner").caption([drawn / "test_00000.png"])
 
 
 def children_of(pid):
@@ -110,7 +112,9 @@ def children_of(pid):
 
 
 def test_a_process_that_dies_ends_the_run_with_a_message(drawn, tmp_path):
-    """The second one is killed while both train; the first one must neither wait for it nor print a traceback."""
+    """The second one, which is the same call once more, finds the first one's folder and trains with it. Then it is
+    killed; the first one must neither wait for it nor print a traceback.
+    """
     arguments = command(drawn, tmp_path, "--trainer.max_epochs", 2000, "--name", "dies", "--data.batch_size", 2)
     started = subprocess.Popen(
         [sys.executable, "-m", "captioning", *arguments], env=clean_environment(), stderr=subprocess.PIPE, text=True

@@ -49,9 +49,9 @@ def make(selection):
     ).double()
 
 
-def example(captions=1):
+def example(captions=1, regions=R):
     torch.manual_seed(4)
-    features = ImageFeatures(torch.randn(1, R, D, dtype=torch.float64), 1, R)
+    features = ImageFeatures(torch.randn(1, regions, D, dtype=torch.float64), 1, regions)
     return features, collate(["one"], features, [[CAPTION] * captions])
 
 
@@ -158,10 +158,10 @@ def test_the_exact_entropy_bonus_is_the_gradient_of_the_expected_entropy():
 def test_leave_one_out_over_all_pairs_of_ways_to_look():
     decoder = make(Forced()).train()
     objective = HardAttention(CrossEntropy(penalty_weight=0.0), baseline=LeaveOneOut(), samples=2).double().eval()
-    features, batch = example(captions=2)
+    features, batch = example(captions=2, regions=2)
     exact = found = 0
     selection = decoder.attention.selection
-    for one, other in itertools.product(all_paths(R, T).tolist(), repeat=2):
+    for one, other in itertools.product(all_paths(2, T).tolist(), repeat=2):
         selection.forward = pair_of(one, other)
         reading = decoder(features, batch.inputs, batch.is_word)
         weight = chance(reading)

@@ -9,6 +9,7 @@ from torch import nn
 from captioning.attention import Attention
 from captioning.captioner.constraints import FORBIDDEN
 from captioning.data.batch import collate
+from captioning.decoders.decoder import without_dropout
 from captioning.decoders.output import DeepOutput
 from captioning.decoders.recurrent import LOG_PROBABILITY
 from captioning.decoders.show_attend_tell import ShowAttendTell
@@ -17,7 +18,7 @@ from captioning.errors import ConfigError, ShapeError
 from captioning.features.image_features import ImageFeatures
 from captioning.text.vocabulary import END, PAD, SPECIAL_WORDS, START, Vocabulary
 from captioning.training.objectives import CrossEntropy
-from captioning.training.self_critical import REWARD, CiderReward, SelfCritical, surrogate_of, without_dropout
+from captioning.training.self_critical import REWARD, CiderReward, SelfCritical, surrogate_of
 from captioning.training.settings import OptimizerSettings
 from tests.training import small_run
 

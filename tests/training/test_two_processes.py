@@ -26,19 +26,12 @@ def free_port():
 def ended(tmp_path_factory):
     """What both processes end with, a list a scenario."""
     folder = tmp_path_factory.mktemp("two")
-    shared = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "MASTER_ADDR": "127.0.0.1"}
-    shared |= {"MASTER_PORT": str(free_port()), "WORLD_SIZE": "2", "NODE_RANK": "0"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "MASTER_ADDR": "127.0.0.1"}
+    environment |= {"MASTER_PORT": str(free_port()), "WORLD_SIZE": "2", "NODE_RANK": "0"}
     command = [sys.executable, "-m", "tests.training.two_processes", str(folder)]
-    started = [
-        subprocess.Popen(command, cwd=ROOT, env={**shared, "LOCAL_RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
-        for rank in range(2)
-    ]
-    try:
-        errors = [process.communicate(timeout=1200)[1] for process in started]  # a guard against hanging
-    finally:
-        for process in started:
-            process.kill()
-    assert [process.returncode for process in started] == [0, 0], errors
+    run = {"cwd": ROOT, "env": environment, "timeout": 1200}  # a guard against hanging
+    done = subprocess.run(command, **run, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     return lambda name: [torch.load(folder / f"{name}_{rank}.pt", weights_only=True) for rank in range(2)]
 
 
@@ -57,11 +50,14 @@ def test_H56_each_of_five_pictures_is_scored_once(ended):
     single, loaders = small_run.make(5, batch_size=4)
     small_run.fit(single, loaders)
     references = small_run.captions(5).references
-    expected = score(single.predictions, references, metrics=("BLEU-4", "CIDEr-D")).corpus
+    metrics = ("BLEU-1", "BLEU-4", "ROUGE-L", "CIDEr-D")
+    expected = score(single.predictions, references, metrics)
     for rank in ended("five_pictures"):
         assert sorted(rank["predictions"]) == [f"{i}.png" for i in range(5)]
-        found = score(rank["predictions"], references, metrics=("BLEU-4", "CIDEr-D")).corpus
-        assert found == pytest.approx(expected, abs=1e-6)
+        found = score(rank["predictions"], references, metrics)
+        assert found.corpus == pytest.approx(expected.corpus, abs=1e-6)
+        for name, values in expected.per_image.items():
+            assert found.per_image[name] == pytest.approx(values, abs=1e-6)
 
 
 @pytest.mark.parametrize("mode", MODES)

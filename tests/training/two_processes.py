@@ -1,8 +1,10 @@
 """Train on two processes (gloo), one scenario after the other, and write what each ends with.
 
-Started twice by test_two_processes.py, with the environment that a launcher gives.
+Started by test_two_processes.py, with the environment that a launcher gives but for the number of the process.
 """
 
+import multiprocessing
+import os
 import sys
 from pathlib import Path
 
@@ -66,10 +68,10 @@ SCENARIOS = {
 }
 
 
-def main() -> None:
-    folder, names = Path(sys.argv[1]), sys.argv[2:] or list(SCENARIOS)
-    for name in names:
-        (module, loaders), settings = SCENARIOS[name]()
+def train_all(rank: int, folder: Path) -> None:
+    os.environ["LOCAL_RANK"] = str(rank)
+    for name, scenario in SCENARIOS.items():
+        (module, loaders), settings = scenario()
         record = Record()
         made = small_run.fit(module, loaders, devices=2, strategy="ddp", callbacks=[record], **settings)
         content = {
@@ -82,5 +84,16 @@ def main() -> None:
         torch.save(content, folder / f"{name}_{made.global_rank}.pt")
 
 
+def main() -> int:
+    """Both processes are forked from this one, which has imported everything and computed nothing."""
+    context = multiprocessing.get_context("fork")
+    started = [context.Process(target=train_all, args=(rank, Path(sys.argv[1]))) for rank in range(2)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join()
+    return int(any(process.exitcode for process in started))
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
