@@ -76,5 +76,6 @@ def _measure(
         seconds.append(clock() - started)
         moments.add(estimate)
     gradient, rare = (None, None) if exact is None else exact
+    rare = None if estimator.deterministic else rare  # nothing is drawn, so nothing is missed
     qualities = {name: moments.quality(gradient, rare, part) for name, part in problem.parts.items()}
     return Measured(candidate, qualities, median(seconds))

@@ -163,6 +163,11 @@ def test_biased_estimators_are_told_so(problem):
     assert rows[1].qualities[WHOLE_DECODER].variance < 1e-20
 
 
+def test_two_draws_are_likely_to_miss_something_but_nothing_of_what_is_not_drawn(problem):
+    rows = compare(problem, all_candidates((STRAIGHT_THROUGH, EXPECTED)), draws=2).rows
+    assert [row.qualities[SCORE_NETWORK].unseen > 0 for row in rows] == [True, False]
+
+
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_straight_through_is_its_own_law_at_fixed_noise(problem, temperature):
     estimator = Candidate(STRAIGHT_THROUGH).make(problem, temperature=temperature)
