@@ -28,6 +28,8 @@ from captioning.errors import ConfigError
 from captioning.features.image_features import ImageFeatures
 
 GATES = ("scalar", "vector", "none")
+GATE = "gate"
+"""The detail, not in training, that this decoder reports of a word: β, of a vector gate the mean of its components."""
 
 
 class ShowAttendTell(RecurrentDecoder):
@@ -77,17 +79,20 @@ class ShowAttendTell(RecurrentDecoder):
         """Look, gate what was seen, and go on by one word."""
         before = cast(LSTMState, state)
         seen = self.look(before.hidden, memory, before.looked)
-        context = seen.context
+        context, details = seen.context, self.choice(seen)
         if self.context_gate is not None:
             logits = memory.weights["context_gate"](before.hidden)
-            context = (logits + self.context_gate.bias.to(logits.dtype)).sigmoid() * context
+            gate = (logits + self.context_gate.bias.to(logits.dtype)).sigmoid()
+            context = gate * context
+            if not self.training:
+                details[GATE] = gate.mean(-1)
         gates = word_gates + memory.weights["state_gates"](before.hidden)
         if self.context_gates is not None:
             gates = gates + memory.weights["context_gates"](self.context_dropout(context))
         hidden, cell = lstm_cell(gates, before.cell)
         hidden = hidden.to(before.hidden.dtype)
         after = LSTMState(hidden, cell, self.followed(seen.weights))
-        return Glimpse(after, hidden, context, seen.weights, self.choice(seen))
+        return Glimpse(after, hidden, context, seen.weights, details)
 
 
 def _context_gate(kind: str, state_width: int, region_width: int) -> nn.Linear | None:
