@@ -1,11 +1,11 @@
 """What maps are worth to a model: the loss of its captions when other maps stand in the place of its own.
 
-    even      every cell the same weight (of a model that shows the largest weight alone: one cell drawn at random)
+    uniform   every cell the same weight (of a model that shows the largest weight alone: one cell drawn at random)
     mean      the mean map of all words of all images
     shuffled  the map that another image's caption has at the same position
     frozen    the map of the caption's first word, at all its words
 
-Each takes one thing away: even all that maps know, mean what differs between images and words, shuffled the image,
+Each takes one thing away: uniform all that maps know, mean what differs between images and words, shuffled the image,
 frozen the word. What a model says with foreign maps is no captioner that anyone trained: a difference says how far
 this model relies on its maps, not how well one would do that was trained without them.
 """
@@ -23,8 +23,8 @@ from captioning.decoders.given_maps import read_with_maps
 from captioning.inspection.averages import Average, average
 from captioning.inspection.subject import Progress, Subject, Words, features_of, log_probabilities
 
-OWN, EVEN, MEAN, SHUFFLED, FROZEN = "own", "even", "mean", "shuffled", "frozen"
-REPLACED = (EVEN, MEAN, SHUFFLED, FROZEN)
+OWN, UNIFORM, MEAN, SHUFFLED, FROZEN = "own", "uniform", "mean", "shuffled", "frozen"
+REPLACED = (UNIFORM, MEAN, SHUFFLED, FROZEN)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def replace_maps(subject: Subject, words: Words, *, seed: int, progress: Progres
 
 
 def chooser(kind: str, words: Words, generator: np.random.Generator, *, one_cell: bool = False) -> "Chooser":
-    """What gives the looks (m, L, R) of words `rows`. `one_cell`: an even map is a random cell, as argmax would see it."""
+    """What gives the looks (m, L, R) of words `rows`. `one_cell`: a uniform map is a random cell, as argmax would see it."""
     if kind == MEAN:
         return partial(_repeated, words.looks[torch.from_numpy(~words.is_end)].mean(0))
     if kind == SHUFFLED:

@@ -13,7 +13,7 @@ from captioning.inspection.averages import Average, average
 from captioning.inspection.subject import Words
 
 ENTROPY, EFFECTIVE, LARGEST = "entropy", "effective_cells", "largest_weight"
-CHANGE, FROM_MEAN, FROM_EVEN = "change", "distance_to_mean", "distance_to_even"
+CHANGE, FROM_MEAN, FROM_UNIFORM = "change", "distance_to_mean", "distance_to_uniform"
 HEAD_CELLS = "effective_cells_of_a_look"
 _LONGEST = 12
 """Positions told one by one: few captions are longer."""
@@ -39,8 +39,8 @@ class Sharpness:
     """By name: entropy in nats, effective cells, ..., and `gate` and `sentinel` where the decoder has one."""
     mean_map: np.ndarray
     """(R,) the mean over all words."""
-    mean_from_even: float
-    """Total variation between the mean map and the even one."""
+    mean_from_uniform: float
+    """Total variation between the mean map and the uniform one."""
     words: int
     """How many there were, END not counted."""
 
@@ -56,7 +56,7 @@ def describe_maps(words: Words) -> Sharpness:
         LARGEST: shown.maps.max(1),
         CHANGE: change(shown),
         FROM_MEAN: distance(shown.maps, mean_map),
-        FROM_EVEN: distance(shown.maps, np.full(cells, 1 / cells)),
+        FROM_UNIFORM: distance(shown.maps, np.full(cells, 1 / cells)),
         **shown.numbers,
     }
     if shown.looks.shape[1] > 1:

@@ -110,7 +110,9 @@ def prepare(
     """Look at every image once. Raises ConfigError for a decoder without attention, DataError for a single image."""
     check_has_maps(captioner.decoder)
     if len(captions) < 2:
-        raise DataError(f"inspect: expected at least 2 images, to compare maps of one with another's, got {len(captions)}")
+        raise DataError(
+            f"inspect: expected at least 2 images, to compare maps of one with another's, got {len(captions)}"
+        )
     dataset = CaptionDataset(captions, captioner.vocabulary, pictures)
     loader = make_loader(dataset, EvaluationSampler(len(dataset), batch_size=batch_size))
     batches = []
