@@ -17,6 +17,8 @@ COMMANDS = {
     "export": "write a captioner as graphs for other programs (torch.export or ONNX), with a plain loop",
     "validate": "look at captions and pictures once: what is broken, missing, doubled or odd",
     "ablate": "compare variants over seeds, and report how sure the differences are",
+    "inspect": "measure attention maps: what they are worth to a model, and what they can be used for",
+    "reproduce": "score models beside what was published, with the circumstances of every number",
     "demo": "draw a small set, train on it, and show captions with their maps",
 }
 DONE, WRONG_CALL, INTERRUPTED = 0, 2, 130

@@ -1,8 +1,8 @@
 """COCO's instances: boxes of things of 80 categories, to go with captions of the same pictures.
 
-The file does not say which word of a caption means which thing. A word (or several, "fire hydrant") that is a category's
-name, or its plural, gets the boxes of all things of that category in the picture; other words get none, so "man" has no
-place though a person is there.
+The file does not say which word of a caption means which thing. A word (or several, "fire hydrant") that is a
+category's name, or its plural, gets the boxes of all things of that category in the picture; other words get none, so
+"man" has no place though a person is there.
 """
 
 from collections import defaultdict

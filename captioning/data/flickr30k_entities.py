@@ -21,7 +21,7 @@ _SIDES = ("xmin", "ymin", "xmax", "ymax")
 
 
 def read_entities(folder: Path, captions: CaptionSet, tokenize: Tokenize) -> dict[str, list[PlacedCaption]]:
-    """image_id -> its captions, for the images of `captions` whose file name's stem has both files. Raises DataError."""
+    """image_id -> its captions, for the images of `captions` whose file's stem has both files. Raises DataError."""
     for name in ("Annotations", "Sentences"):
         if not (folder / name).is_dir():
             raise DataError(

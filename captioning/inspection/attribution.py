@@ -7,7 +7,7 @@ components of
     integrated_gradients  (x − b) ∫₀¹ ∂f(b + s (x − b))/∂x ds (Sundararajan, Taly and Yan, 2017): all cells
                           together give f(x) − f(b), up to the steps of the sum that stands for the integral
 
-Through a hard choice no gradient reaches the other cells' scores: there a gradient knows only what the chosen cell said.
+Through a hard choice no gradient reaches the other cells' scores: there a gradient knows only the chosen cell.
 """
 
 from collections.abc import Callable, Iterator

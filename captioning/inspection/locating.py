@@ -6,8 +6,8 @@ padding) to the model's grid. Two measures of a word's map:
     hit   the centre of the cell of largest weight lies in a box (the pointing game; Zhang et al., 2016)
     mass  the weight inside the boxes, each cell counting by the part of it that they cover (Liu et al., 2017)
 
-beside what is reached without knowing the word: by a uniform map (chance), and by the mean map of all words, which knows
-where things are in most pictures.
+beside what is reached without knowing the word: by a uniform map (chance), and by the mean map of all words, which
+knows where things are in most pictures.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,8 @@ import numpy as np
 import torch
 
 from captioning.data.batch import CaptionBatch, collate
-from captioning.data.places import PlacedCaption
+from captioning.data.placed_caption import PlacedCaption
+from captioning.data.places import Places
 from captioning.data.transforms import place
 from captioning.errors import DataError
 from captioning.features.geometry import Box, Placement
@@ -25,6 +26,18 @@ from captioning.inspection.averages import Average, average
 from captioning.inspection.subject import Progress, Subject, Words, features_of, read_words
 
 MAP, UNIFORM, MEAN = "map", "uniform", "mean"
+
+
+@dataclass(frozen=True)
+class Known:
+    """Where the things are that captions name."""
+
+    captions: Places
+    """image_id -> captions whose words have places."""
+    sizes: Mapping[str, tuple[int, int]]
+    """image_id -> width and height of the picture as it was looked at."""
+    origin: str
+    """Where the places come from, in words."""
 
 
 @dataclass(frozen=True)
@@ -52,22 +65,19 @@ class Coverage:
     """(R,) boolean: whether the cell's centre does."""
 
 
-def locate(
-    subject: Subject,
-    captions: Mapping[str, Sequence[PlacedCaption]],
-    sizes: Mapping[str, tuple[int, int]],
-    mean_map: np.ndarray,
-    progress: Progress | None = None,
-) -> Located | None:
-    """Over the captions of the subject's images whose words have places; None where no word has one in the grid.
+def locate(subject: Subject, known: Known, mean_map: np.ndarray, progress: Progress | None = None) -> Located:
+    """Over the captions of the subject's images whose words have places; mean_map (R,) is that of all words.
 
-    sizes: width and height of each picture, as it was looked at. mean_map: (R,) of all words.
+    Raises DataError where no word has a place within the model's grid.
     """
-    words, places = _read(subject, captions, sizes, progress)
-    rows = [row for row, each in enumerate(places) if each is not None and each.inside.any()]
-    if not rows:
-        return None
-    covered = [each for each in (places[row] for row in rows) if each is not None]
+    words, places = _read(subject, known, progress)
+    seen = {row: each for row, each in enumerate(places) if each is not None and each.inside.any()}
+    if not seen:
+        raise DataError(
+            f"regions: expected places for words of the {subject.images} images that are inspected, within what the "
+            "model sees of them, got none; ids or file names must agree"
+        )
+    rows, covered = list(seen), list(seen.values())
     inside, centres = (np.stack([getattr(each, name) for each in covered]) for name in ("inside", "centres"))
     return measure(words.maps[rows], inside, centres, mean_map, words.image[rows])
 
@@ -123,31 +133,26 @@ def _within(boxes: Sequence[Box], x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return found
 
 
-def _read(
-    subject: Subject,
-    captions: Mapping[str, Sequence[PlacedCaption]],
-    sizes: Mapping[str, tuple[int, int]],
-    progress: Progress | None,
-) -> tuple[Words, list[Coverage | None]]:
+def _read(subject: Subject, known: Known, progress: Progress | None) -> tuple[Words, list[Coverage | None]]:
     """The captions as the subject reads them, and the place of each word, row by row."""
     batches: list[CaptionBatch] = []
     placed: list[PlacedCaption | None] = []
     for batch in subject.batches:
-        kept = [place for place, image_id in enumerate(batch.image_ids) if captions.get(image_id)]
+        kept = [place for place, image_id in enumerate(batch.image_ids) if known.captions.get(image_id)]
         if kept:
-            own = [captions[batch.image_ids[place]] for place in kept]
+            own = [known.captions[batch.image_ids[place]] for place in kept]
             batches.append(_with_captions(subject, batch, kept, own))
             most = max(map(len, own))
             placed += [of_image[each] if each < len(of_image) else None for of_image in own for each in range(most)]
     if not batches:
-        raise DataError("regions: expected places for some of the images that are inspected, got none; ids must agree")
+        raise DataError("regions: expected places for some of the images that are inspected, got none")
     words = read_words(Subject(subject.captioner, subject.search, tuple(batches)), progress)
     ids = [image_id for batch in batches for image_id in batch.image_ids]
     places: list[Coverage | None] = []
     for number, position, image in zip(words.caption, words.position, words.image, strict=True):
         caption = placed[number]
         boxes = caption.boxes_of(position) if caption is not None else ()
-        places.append(_cover(subject, boxes, caption.size, sizes[ids[image]]) if caption and boxes else None)
+        places.append(_cover(subject, boxes, caption.size, known.sizes[ids[image]]) if caption and boxes else None)
     return words, places
 
 

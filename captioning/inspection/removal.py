@@ -1,8 +1,8 @@
 """Whether the cells that a map shows are those that its word depends on: remove them and read again.
 
-A removed cell holds what that cell holds on average over the images. For words that the captioner said itself, the words
-before them given, cells are removed (deletion) or, from an image without any, put back (insertion; Petsiuk, Das and
-Saenko, 2018), in four orders: by falling weight of the map, at random, and by falling attribution of two gradient
+A removed cell holds what that cell holds on average over the images. For words that the captioner said itself, the
+words before them given, cells are removed (deletion) or, from an image without any, put back (insertion; Petsiuk, Das
+and Saenko, 2018), in four orders: by falling weight of the map, at random, and by falling attribution of two gradient
 methods. The faster the log-probability falls under deletion, and rises under insertion, the better an order knows
 what the word depends on. Cells are removed for the whole caption so far: what earlier words saw of them is gone too.
 """

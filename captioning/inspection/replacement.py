@@ -55,7 +55,7 @@ def replace_maps(subject: Subject, words: Words, *, seed: int, progress: Progres
 
 
 def chooser(kind: str, words: Words, generator: np.random.Generator, *, one_cell: bool = False) -> "Chooser":
-    """What gives the looks (m, L, R) of words `rows`. `one_cell`: a uniform map is a random cell, as argmax would see it."""
+    """What gives the looks (m, L, R) of words `rows`. `one_cell`: instead of a uniform map, one cell at random."""
     if kind == MEAN:
         return partial(_repeated, words.looks[torch.from_numpy(~words.is_end)].mean(0))
     if kind == SHUFFLED:

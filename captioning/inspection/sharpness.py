@@ -41,6 +41,8 @@ class Sharpness:
     """(R,) the mean over all words."""
     mean_from_uniform: float
     """Total variation between the mean map and the uniform one."""
+    peak_and_probability: float
+    """Spearman's rank correlation of a word's largest weight with its log-probability."""
     words: int
     """How many there were, END not counted."""
 
@@ -62,7 +64,13 @@ def describe_maps(words: Words) -> Sharpness:
     if shown.looks.shape[1] > 1:
         values[HEAD_CELLS] = np.exp(entropy(shown.looks.double().numpy())).mean(1)
     measures = {name: _distribution(each, shown) for name, each in values.items() if np.isfinite(each).any()}
-    return Sharpness(measures, mean_map, float(distance(mean_map, np.full(cells, 1 / cells))), len(shown))
+    return Sharpness(
+        measures,
+        mean_map=mean_map,
+        mean_from_uniform=float(distance(mean_map, np.full(cells, 1 / cells))),
+        peak_and_probability=rank_correlation(values[LARGEST], shown.log_probability),
+        words=len(shown),
+    )
 
 
 def entropy(maps: np.ndarray) -> np.ndarray:
@@ -74,6 +82,19 @@ def entropy(maps: np.ndarray) -> np.ndarray:
 def distance(maps: np.ndarray, others: np.ndarray) -> np.ndarray:
     """(..., R) and (..., R) -> (...) total variation."""
     return np.abs(maps - others).sum(-1) / 2
+
+
+def rank_correlation(values: np.ndarray, others: np.ndarray) -> float:
+    """Spearman's ρ of (n,) and (n,): Pearson's of the ranks, equal values sharing theirs; 0 where one is constant."""
+    ranks = [_ranks(each) for each in (values, others)]
+    if min(each.std() for each in ranks) == 0:
+        return 0.0
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[place]
 
 
 def change(words: Words) -> np.ndarray:
