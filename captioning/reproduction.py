@@ -52,7 +52,7 @@ def _paper(name: str, scores: Sequence[float], *, soft: bool) -> Row:
         scores=dict(zip(COLUMNS, scores, strict=False)),
         split=TEST,
         brevity=WITHOUT,
-        rule="expected" if soft else NOT_STATED,
+        rule="expected" if soft else f"{NOT_STATED} (code: expected)",
         selected_by="BLEU (paper), NLL (code)",
     )
 

@@ -79,9 +79,9 @@ def _sharpness(found: Inspection) -> Iterator[Block]:
     ]
     yield Table(rows)
     yield Text(
-        f"Of {sharpness.words:,} words of captions that people wrote, as the model reads them. A uniform map has "
-        f"{found.cells} effective cells. Distances are the part of the weight that would have to be moved, from 0 to "
-        f"1; the mean map itself is {sharpness.mean_from_uniform:.3f} from the uniform one. Rank correlation of largest "
+        f"Of {sharpness.words:,} words that people wrote, as the model reads them. A uniform map has {found.cells} "
+        f"effective cells. Distances are the part of the weight that would have to be moved, from 0 to "
+        f"1; the mean map is {sharpness.mean_from_uniform:.3f} from the uniform one. Rank correlation of largest "
         f"weight and log-probability of the word: {sharpness.peak_and_probability:.3f}."
     )
     curves = {MEASURES[key]: sharpness.measures[key].by_position for key in _CURVES if key in sharpness.measures}
