@@ -121,7 +121,7 @@ def comparison_table(rows: Sequence[Row]) -> str:
     heading = ["model", *COLUMNS, "split", "tokenizer", "beam", "brevity penalty", "test-time rule", "selected by"]
     table = [[*heading, "compare"]]
     for row in rows:
-        scores = [f"{row.scores[name]:.1f}" if name in row.scores else "" for name in COLUMNS]
+        scores = [f"{row.scores[name]:.4g}" if name in row.scores else "" for name in COLUMNS]
         told = [row.split, row.tokenizer, row.beam, row.brevity, row.rule, row.selected_by, row.comparable]
         table.append([row.name, *scores, *told])
     return markdown_table(table)

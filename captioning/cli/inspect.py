@@ -124,7 +124,9 @@ def _subject(options: Any, captioner: "Captioner") -> "tuple[Subject, CaptionSet
     from captioning.inspection import choose_images, prepare
     from captioning.run.data import open_data, open_pictures
 
-    data = open_data(options.data, seed=options.seed, progress=report("check pictures"))
+    # The size of a split changes no other split's pictures: the drawn training pictures need not be drawn.
+    settings = replace(options.data, drawn_train=1) if options.split in (None, "test") else options.data
+    data = open_data(settings, seed=options.seed, progress=report("check pictures"))
     there = data.captions.counts()
     split = options.split or next((name for name in reversed(SPLITS) if name in there), "test")
     captions = choose_images(data.captions.split(split), options.images, seed=options.seed)
