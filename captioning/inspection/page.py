@@ -8,7 +8,7 @@ from captioning.document import Block, Chart, Heading, Items, Table, Text, write
 from captioning.inspection.averages import Average
 from captioning.inspection.charts import map_and_words, removal_curves, rises
 from captioning.inspection.inspection import Inspection, as_plain
-from captioning.inspection.removal import FRACTIONS
+from captioning.inspection.removal import FRACTIONS, OFTEN, Removal
 from captioning.inspection.replacement import OWN
 from captioning.inspection.sharpness import (
     CHANGE,
@@ -35,6 +35,7 @@ MEASURES = {
     "sentinel": "sentinel's weight",
 }
 """Name -> for people."""
+_WORDS_SHOWN = 6
 _CURVES = (EFFECTIVE, CHANGE, "gate", "sentinel")
 
 
@@ -126,6 +127,21 @@ def _removal(found: Inspection) -> Iterator[Block]:
     )
     picture = removal_curves(removal.cells, removal.deletion, removal.insertion)
     yield Chart("removal", picture, "Mean log-probability of the word as cells are removed, and put back, in order.")
+    if removal.by_word:
+        yield from _words_one_by_one(removal)
+
+
+def _words_one_by_one(removal: Removal) -> Iterator[Block]:
+    """Those that lose most and those that lose least beyond random cells."""
+    rows = [["word", "said", f"drop without the top {removal.top}", "without random ones"]]
+    told = list(removal.by_word.items())
+    shown = told if len(told) <= 2 * _WORDS_SHOWN else told[:_WORDS_SHOWN] + told[-_WORDS_SHOWN:]
+    rows += [[f"`{word}`", str(each.times), f"{each.drop:.3f}", f"{each.random:.3f}"] for word, each in shown]
+    yield Table(rows)
+    yield Text(
+        f"Words said {OFTEN} times or more, those first that lose most beyond random cells"
+        + (f"; {len(told) - len(shown)} in the middle are left out." if len(shown) < len(told) else ".")
+    )
 
 
 def _located(found: Inspection) -> Iterator[Block]:

@@ -23,6 +23,8 @@ ATTENTION, RANDOM = "attention", "random"
 FRACTIONS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75)
 TOP = 0.1
 """The part of the cells of which "the top cells" are told."""
+OFTEN = 5
+"""Words said so many times are told one by one."""
 _ELEMENTS = 2**24
 """Numbers of regions at a time: 64 megabytes."""
 
@@ -40,6 +42,17 @@ class Curves:
     """(W, K)."""
     insertion: np.ndarray
     """(W, K)."""
+
+
+@dataclass(frozen=True)
+class WordDrop:
+    """One word of the vocabulary, wherever it was said."""
+
+    times: int
+    drop: float
+    """Mean fall of log p without the map's top cells."""
+    random: float
+    """The same without as many random cells."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,8 @@ class Removal:
     """Gradient method -> its drop minus that of the map's cells."""
     area: Mapping[str, tuple[Average, Average]]
     """Order -> mean height of its deletion curve (low is good) and of its insertion curve (high is good), in nats."""
+    by_word: Mapping[str, WordDrop]
+    """Words that were said often enough, by falling drop beyond random."""
 
 
 def remove_cells(
@@ -82,7 +97,7 @@ def remove_cells(
                 curves[name] = measure_curves(score, said, ranked(of_cells, seed))
             if progress is not None:
                 progress(len(curves), len(values))
-    return summarize(curves, said.image)
+    return summarize(curves, said.image, said.words)
 
 
 def ranked(values: np.ndarray, seed: int) -> np.ndarray:
@@ -116,7 +131,7 @@ def steps(regions: int) -> tuple[int, ...]:
     return tuple(sorted({0, *between, regions}))
 
 
-def summarize(curves: Mapping[str, Curves], image: np.ndarray) -> Removal:
+def summarize(curves: Mapping[str, Curves], image: np.ndarray, texts: Sequence[str]) -> Removal:
     """Means over words with intervals over images."""
     cells = next(iter(curves.values())).cells
     top = max(1, round(TOP * cells[-1]))
@@ -136,7 +151,16 @@ def summarize(curves: Mapping[str, Curves], image: np.ndarray) -> Removal:
             name: (average(_height(each.deletion, cells), image), average(_height(each.insertion, cells), image))
             for name, each in curves.items()
         },
+        by_word=_by_word(texts, drops[ATTENTION], drops[RANDOM]),
     )
+
+
+def _by_word(texts: Sequence[str], drops: np.ndarray, random: np.ndarray) -> dict[str, WordDrop]:
+    names, place, times = np.unique(np.array(texts), return_inverse=True, return_counts=True)
+    means, of_random = (np.bincount(place, each) / times for each in (drops, random))
+    often = np.flatnonzero(times >= OFTEN)
+    order = often[np.argsort(of_random[often] - means[often], kind="stable")]
+    return {str(names[i]): WordDrop(int(times[i]), float(means[i]), float(of_random[i])) for i in order}
 
 
 def _height(curve: np.ndarray, cells: Sequence[int]) -> np.ndarray:

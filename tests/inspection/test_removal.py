@@ -84,15 +84,20 @@ def test_a_summary_takes_differences_word_by_word():
     said, weights = linear_words(), torch.ones(W, R)
     values = {ATTENTION: np.arange(W * R).reshape(W, R) % 5, RANDOM: np.random.default_rng(3).random((W, R))}
     curves = {name: measure_curves(linear_score(weights), said, ranked(each, 0)) for name, each in values.items()}
-    found = summarize(curves, said.image)
+    found = summarize(curves, said.image, said.words)
     at = found.cells.index(found.top)
     drops = {name: each.deletion[:, 0] - each.deletion[:, at] for name, each in curves.items()}
     assert found.drop[ATTENTION].value == pytest.approx(drops[ATTENTION].mean())
     assert found.beyond_random[ATTENTION].value == pytest.approx((drops[ATTENTION] - drops[RANDOM]).mean())
     assert found.beyond_attention == {}
     assert set(found.area) == {ATTENTION, RANDOM}
-    flat = summarize({ATTENTION: curves[ATTENTION], RANDOM: curves[ATTENTION]}, said.image)
+    flat = summarize({ATTENTION: curves[ATTENTION], RANDOM: curves[ATTENTION]}, said.image, said.words)
     assert flat.beyond_random[ATTENTION].value == 0
+    [(word, told)] = found.by_word.items()
+    assert (word, told.times) == ("word", W)
+    assert told.drop == pytest.approx(found.drop[ATTENTION].value)
+    few = summarize(curves, said.image, [*said.words[1:], "rare"])
+    assert few.by_word == {}, "each was said less than five times"
 
 
 @every_decoder
