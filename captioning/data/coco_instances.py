@@ -43,7 +43,7 @@ def _placed(
     boxes: list[tuple[Box, ...]] = [()] * len(words)
     longest = max(map(len, names), default=0)
     for start in range(len(words)):
-        for length in range(1, longest + 1):
+        for length in range(1, min(longest, len(words) - start) + 1):
             category = names.get(tuple(words[start : start + length]))
             if category is not None:
                 boxes[start : start + length] = [tuple(things.get(category, ()))] * length
