@@ -15,7 +15,7 @@ from captioning.inspection.attribution import (
 from captioning.inspection.removal import ATTENTION, RANDOM, measure_curves, ranked, remove_cells, steps, summarize
 from captioning.inspection.said import SaidWords, WordProbability, say
 from captioning.inspection.subject import read_words
-from tests.inspection.subjects import DECODERS, subject
+from tests.inspection.subjects import DECODERS, VOCABULARY, subject
 
 W, N, R, D = 5, 3, 7, 2
 every_decoder = pytest.mark.parametrize("name", DECODERS)
@@ -169,7 +169,7 @@ def test_only_known_methods_and_models_that_speak(monkeypatch):
         check_attributions([INPUT_X_GRADIENT])
     check_attributions([])
     one = subject("show_attend_tell")
-    silent = one.search.changed(minimum_length=0, maximum_length=1)
+    silent = one.search.changed(minimum_length=0, banned_words=" ".join(VOCABULARY.words))
     with pytest.raises(DataError, match="says no word of any image"):
         remove_cells(type(one)(one.captioner, silent, one.batches), words=3, attributions=(), seed=1)
 
