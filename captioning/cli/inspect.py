@@ -162,7 +162,7 @@ def _facts(options: Any, subject: "Subject", captions: "CaptionSet", known: "Kno
         "test-time rule": rule_in_words(search),
         "encoder": f"{subject.captioner.encoder.name}, {rows} × {columns} cells",
         "data": f"{options.data.captions or options.data.format}, split {options.split}",
-        "images": f"{subject.images}, {len(captions.captions)} captions that people wrote",
+        "images": f"{subject.images}, {len(captions.captions)} reference captions",
         "places": "none known" if known is None else known.origin,
         "its own captions by": ", ".join(f"{name} {value}" for name, value in search.details().items()),
         "seed": str(options.seed),

@@ -51,7 +51,7 @@ def _placed(
 
 
 def _names(categories: Sequence[Any], tokenize: Tokenize, path: Path) -> Names:
-    found = {}
+    found: dict[tuple[str, ...], str] = {}
     for category in categories:
         name = take(category, "name", str, where=f"{path}, categories")
         number = as_id(category.get("id"), where=f"{path}, category {name}")

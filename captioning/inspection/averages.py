@@ -35,7 +35,7 @@ def average(values: np.ndarray, image: np.ndarray) -> Average:
     if not len(values):
         return Average(np.nan, np.nan, np.nan)
     _, place = np.unique(image, return_inverse=True)
-    counts = np.stack([np.bincount(place, values), np.bincount(place)], axis=1)
+    counts = np.stack([np.bincount(place, values), np.bincount(place)], axis=1).astype(np.float64)
     mean = Summable(counts, lambda sums: sums[..., 0] / sums[..., 1])
     interval = Bootstrap(len(counts), resamples=RESAMPLES).interval(mean)
     return Average(mean.corpus, interval.low, interval.high)

@@ -54,7 +54,7 @@ def blocks(found: Inspection) -> Iterator[Block]:
     """The whole page."""
     can, cannot = uses(found)
     yield Heading(f"Attention as evidence: {found.facts['model']}", 1)
-    yield Table([["what", ""], *([name, value] for name, value in found.facts.items())])
+    yield Items([f"**{name}**: {value}" for name, value in found.facts.items()])
     yield Heading("What these maps can be used for")
     yield Items(can) if can else Text("Nothing that was asked of them here.")
     yield Heading("What they can't be used for")
@@ -80,7 +80,7 @@ def _sharpness(found: Inspection) -> Iterator[Block]:
     ]
     yield Table(rows)
     yield Text(
-        f"Of {sharpness.words:,} words that people wrote, as the model reads them. A uniform map has {found.cells} "
+        f"Of {sharpness.words:,} words of reference captions, as the model reads them. A uniform map has {found.cells} "
         f"effective cells. Distances are the part of the weight that would have to be moved, from 0 to "
         f"1; the mean map is {sharpness.mean_from_uniform:.3f} from the uniform one. Rank correlation of largest "
         f"weight and log-probability of the word: {sharpness.peak_and_probability:.3f}."
@@ -105,8 +105,8 @@ def _replacement(found: Inspection) -> Iterator[Block]:
         rows.append(["the model's own" if kind == OWN else kind, f"{loss.value:.4f}", _interval(loss, 4), *told])
     yield Table(rows)
     yield Text(
-        f"Over {replacement.words:,} words of captions that people wrote, ends of captions included, the words before "
-        "each given."
+        f"Over {replacement.words:,} words of reference captions, ends of captions included, the words before each "
+        "given."
     )
     yield Chart("losses", rises(replacement.rise), "Rise of the loss with other maps; dark lines: 95 % over images.")
 

@@ -86,15 +86,15 @@ def distance(maps: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 def rank_correlation(values: np.ndarray, others: np.ndarray) -> float:
     """Spearman's ρ of (n,) and (n,): Pearson's of the ranks, equal values sharing theirs; 0 where one is constant."""
-    ranks = [_ranks(each) for each in (values, others)]
-    if min(each.std() for each in ranks) == 0:
-        return 0.0
-    return float(np.corrcoef(*ranks)[0, 1])
+    one, other = (_centred_ranks(each) for each in (values, others))
+    scale = np.sqrt((one @ one) * (other @ other))
+    return float(one @ other / scale) if scale else 0.0
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
+def _centred_ranks(values: np.ndarray) -> np.ndarray:
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(count) - (count - 1) / 2)[place]
+    ranks = (np.cumsum(count) - (count - 1) / 2)[place]
+    return np.asarray(ranks - ranks.mean())
 
 
 def change(words: Words) -> np.ndarray:

@@ -89,8 +89,8 @@ def _against_gradients(found: Inspection) -> list[tuple[bool, str]]:
     for method, beyond in found.removal.beyond_attention.items():
         name = method.replace("_", " ")
         numbers = (
-            f"without the {_cells(found)} of largest {name} it falls by {_number(found.removal.drop[method])}, "
-            f"{_number(beyond)} further than without the map's"
+            f"without the {_cells(found)} of largest {name} it falls by {_number(found.removal.drop[method])}; the "
+            f"difference to the map's cells is {_number(beyond)}"
         )
         if beyond.is_positive:
             told.append((False, f"**Standing in for {name}.** {_first(numbers)}: ask the gradient, not the map."))
