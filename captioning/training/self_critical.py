@@ -21,6 +21,7 @@ from captioning.decoders.reading import Reading
 from captioning.decoders.recurrent import LOG_PROBABILITY
 from captioning.decoders.scheduled_sampling import ScheduledSampling
 from captioning.decoders.speaking import Spoken, replaying, sayable, speak
+from captioning.decoding.search import Search
 from captioning.errors import ConfigError
 from captioning.estimators import leave_one_out, score_function
 from captioning.features.image_features import ImageFeatures
@@ -102,13 +103,12 @@ class SelfCritical(nn.Module):
         said = self.true_captions.training_loss(captioner, batch, features, sampling)
         count = rewards.numel()
         total = surrogate_of(reading, spoken, advantage) + self.true_weight * said.total * (count / max(said.count, 1))
-        length = is_word.sum().item() / count
-        return replace(
-            said,
-            total=total,
-            count=count,
-            reported={**said.reported, REWARD: rewards.mean().item(), "spoken_words": length},
-        )
+        reported = {
+            REWARD: rewards.mean().item(),
+            "spoken_words": is_word.sum().item() / count,
+            "bad_endings": bad_endings(spoken.words, captioner.vocabulary),
+        }
+        return replace(said, total=total, count=count, reported={**said.reported, **reported})
 
     def _baseline(self, captioner: Captioner, batch: CaptionBatch, features: ImageFeatures, rewards: Tensor) -> Tensor:
         """(B, M, 1) what each caption's reward is compared with."""
@@ -129,6 +129,16 @@ class SelfCritical(nn.Module):
             never=FORBIDDEN,
             likeliest=likeliest,
         )
+
+
+def bad_endings(words: Tensor, vocabulary: Vocabulary) -> float:
+    """The share of captions (B, M, T + 1), from START on, that are cut off or end after a word such as "a"."""
+    dangling = [vocabulary[word] for word in vocabulary.tokenize(Search().dangling_words) if word in vocabulary]
+    ended = words == END
+    before = words[..., :-1][ended[..., 1:]]  # what stands before each END
+    bad = torch.isin(before, torch.tensor(dangling, device=words.device, dtype=words.dtype)).sum()
+    captions = words.shape[0] * words.shape[1]
+    return (bad + captions - ended.sum()).item() / max(captions, 1)
 
 
 def surrogate_of(reading: Reading, spoken: Spoken, advantage: Tensor) -> Tensor:

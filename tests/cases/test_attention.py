@@ -1,6 +1,7 @@
 """Cases H24 to H29: attention goes to places that exist, and hard attention learns from the right quantity."""
 
 import math
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -11,9 +12,10 @@ from captioning.attention.selection import Hard
 from captioning.errors import ShapeError
 from captioning.estimators.baselines import LeaveOneOut, MovingAverage, PerStep
 from captioning.metrics import score
-from captioning.metrics.cider import CiderD
+from captioning.text.vocabulary import END, PAD, SPECIAL_WORDS, START, Vocabulary
 from captioning.training.hard_attention import HardAttention
 from captioning.training.objectives import CrossEntropy
+from captioning.training.self_critical import CiderReward, SelfCritical, bad_endings
 from tests.training.small_run import make
 
 
@@ -105,12 +107,22 @@ ENDINGS = {"a cat on a": (7.599, 5.696), "a cat on a mat": (7.981, 7.358), "a ca
 
 @pytest.mark.parametrize("caption", ENDINGS)
 def test_H28_an_end_word_keeps_broken_captions_from_winning(caption):
-    """The scoring command leaves the marker out; a reward is to have it as the last word on both sides."""
+    """The scoring command leaves the marker out; the training reward has it as the last word on both sides."""
     scored, rewarded = ENDINGS[caption]
     said = {image: own[0] for image, own in REFERENCES.items()} | {1: caption}
     assert score(said, REFERENCES, ["CIDEr-D"]).per_image["CIDEr-D"][1] == pytest.approx(scored, abs=5e-4)
-    ended = {image: [[*text.split(), "<end>"] for text in own] for image, own in REFERENCES.items()}
-    assert CiderD(ended).score_one(1, [*caption.split(), "<end>"]) == pytest.approx(rewarded, abs=5e-4)
+    texts = [text.split() for own in REFERENCES.values() for text in [*own, caption]]
+    vocabulary = Vocabulary.build(texts, minimum_count=1)
+    words = torch.tensor([[vocabulary.encode(caption.split())]])
+    assert CiderReward(REFERENCES, vocabulary)([1], words).item() == pytest.approx(rewarded, abs=5e-4)
+    assert bad_endings(words, vocabulary) == (caption.split()[-1] == "a")
+
+
+def test_H28_captions_that_are_cut_off_end_badly_too():
+    vocabulary = Vocabulary([*SPECIAL_WORDS, "a", "cat"])
+    a, cat = vocabulary["a"], vocabulary["cat"]
+    words = torch.tensor([[[START, a, cat, END], [START, a, END, PAD], [START, a, cat, cat], [START, END, PAD, PAD]]])
+    assert bad_endings(words, vocabulary) == 2 / 4
 
 
 def test_H28_the_reward_of_hard_attention_counts_the_end():
@@ -138,3 +150,37 @@ def test_H29_a_baseline_keeps_no_graph_and_changes_no_mode(baseline):
     objective.baseline.update(returns, exists)
     assert objective.training
     assert not any(buffer.requires_grad for buffer in objective.baseline.buffers())
+
+
+@contextmanager
+def saved_sizes():
+    """The bytes of every tensor that is kept for a backward pass inside."""
+    sizes = []
+
+    def noted(saved):
+        sizes.append(saved.nbytes)
+        return saved
+
+    with torch.autograd.graph.saved_tensors_hooks(noted, lambda saved: saved):
+        yield sizes
+
+
+def test_H29_a_greedy_baseline_pass_keeps_no_graph_and_changes_no_mode():
+    module, loaders = make(images=5)
+    batch = next(iter(loaders.train_dataloader()))
+    captioner = module.captioner.train()
+    captioner.decoder.output.dropout.p = 0.5
+    reward = CiderReward({image: ["a red circle", "the blue star"] for image in batch.image_ids}, captioner.vocabulary)
+    kept = {}
+    for baseline in ("leave_one_out", "greedy"):  # the first needs no pass of its own
+        objective = SelfCritical(CrossEntropy(), reward, samples=3, baseline=baseline, longest=7)
+        torch.manual_seed(0)
+        with saved_sizes() as sizes:
+            features = captioner.features(batch)
+            objective.training_loss(captioner, batch, features)
+        kept[baseline] = sum(sizes)
+        first, second = (objective._baseline(captioner, batch, features, torch.zeros(len(batch), 3)) for _ in range(2))
+        assert not first.requires_grad
+        assert torch.equal(first, second)
+        assert all(part.training for part in captioner.modules())
+    assert kept["greedy"] < 1.3 * kept["leave_one_out"]
