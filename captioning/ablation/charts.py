@@ -1,30 +1,17 @@
 """The report's charts as SVG: differences with their intervals, learning curves, score against cost."""
 
 from collections.abc import Mapping, Sequence
-from io import StringIO
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from captioning.ablation.comparison import Comparison
+from captioning.charting import STYLE, marker, svg
 
 IMAGES_COLOR, SEEDS_COLOR = "#1f6fb4", "#c4541a"
-_STYLE: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "captioning",
-    "font.size": 9.0,
-    "font.family": "sans-serif",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.prop_cycle": cycler(color=[*map(mpl.colormaps["tab20"], [*range(0, 20, 2), *range(1, 20, 2)])]),
-}
-_MARKERS = "osD^vP*X<>hd"
-
 Curve = tuple[Sequence[float], Sequence[float]]
 """Epochs and values."""
 
@@ -33,7 +20,7 @@ def forest(comparisons: Sequence[Comparison]) -> str:
     """A panel a measure, a row a variant: the difference from the reference, with both intervals."""
     measures = list(dict.fromkeys(each.measure for each in comparisons))
     variants = list(dict.fromkeys(each.variant for each in comparisons))
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(1.8 + 3.4 * len(measures), 1.3 + 0.42 * len(variants)), layout="constrained")
         axes = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
         for panel, measure in zip(axes, measures, strict=True):
@@ -42,7 +29,7 @@ def forest(comparisons: Sequence[Comparison]) -> str:
         axes[0].set_yticks(range(len(variants)), variants)
         axes[0].set_ylim(len(variants) - 0.4, -0.6)
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False)
-        return _svg(figure)
+        return svg(figure)
 
 
 def _forest_panel(panel: Axes, comparisons: Sequence[Comparison], variants: Sequence[str]) -> None:
@@ -67,19 +54,19 @@ def _interval(panel: Axes, row: float, middle: float, low: float, high: float, c
 
 def learning_curves(curves: Mapping[str, Sequence[Curve]], measure: str) -> str:
     """Variant -> a curve a seed: the seeds thin, their mean thick."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 3.6), layout="constrained")
         panel = figure.subplots()
         for place, (variant, of_seeds) in enumerate(curves.items()):
             color = f"C{place}"
             for epochs, values in of_seeds:
                 panel.plot(epochs, values, color=color, linewidth=0.7, alpha=0.45)
-            panel.plot(*_mean_curve(of_seeds), color=color, linewidth=2, marker=_marker(place), ms=4, label=variant)
+            panel.plot(*_mean_curve(of_seeds), color=color, linewidth=2, marker=marker(place), ms=4, label=variant)
         panel.set_xlabel("passes over the training images")
         panel.set_ylabel(measure)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.legend(loc="outside right upper", frameon=False)
-        return _svg(figure)
+        return svg(figure)
 
 
 def _mean_curve(curves: Sequence[Curve]) -> Curve:
@@ -96,7 +83,7 @@ def score_against_cost(
     scores: Mapping[str, Sequence[float]], costs: Mapping[str, Mapping[str, Sequence[float]]], measure: str
 ) -> str:
     """Name of a cost -> variant -> its runs' costs: a panel each, a point a variant, bars from least to most."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(1.6 + 2.7 * len(costs), 3.2), layout="constrained")
         axes = figure.subplots(1, len(costs), sharey=True, squeeze=False)[0]
         for panel, (name, of_variants) in zip(axes, costs.items(), strict=True):
@@ -104,19 +91,9 @@ def score_against_cost(
                 x, y = np.mean(of_variants[variant]), np.mean(values)
                 across = [[x - min(of_variants[variant])], [max(of_variants[variant]) - x]]
                 along = [[y - min(values)], [max(values) - y]]
-                style = {"fmt": _marker(place), "color": f"C{place}", "markersize": 5, "elinewidth": 0.8}
+                style = {"fmt": marker(place), "color": f"C{place}", "markersize": 5, "elinewidth": 0.8}
                 panel.errorbar([x], [y], yerr=along, xerr=across, label=variant, **style)
             panel.set_xlabel(name)
         axes[0].set_ylabel(measure)
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
-        return _svg(figure)
-
-
-def _marker(place: int) -> str:
-    return _MARKERS[place % len(_MARKERS)]
-
-
-def _svg(figure: Figure) -> str:
-    stream = StringIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None})
-    return stream.getvalue()
+        return svg(figure)

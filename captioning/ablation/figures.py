@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from captioning.ablation.charts import Curve, forest, learning_curves, score_against_cost
-from captioning.ablation.document import Block, Chart, Heading
 from captioning.ablation.findings import Findings
 from captioning.ablation.folder import REQUEST, TRAINING, read_json
 from captioning.ablation.results import COSTS, RunResult
+from captioning.document import Block, Chart, Heading
 
 _SHOWN_COSTS = ("training_seconds", "peak_memory_mb", "parameters")
 

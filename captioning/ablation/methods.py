@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from captioning.ablation.comparison import ALPHA
-from captioning.ablation.document import Block, Items, Text
 from captioning.ablation.image_tests import Resampling
 from captioning.ablation.seed_tests import FEWEST_SEEDS
 from captioning.ablation.study import Study
+from captioning.document import Block, Items, Text
 
 
 def methods(study: Study, resampling: Resampling) -> Iterator[Block]:

@@ -28,10 +28,10 @@ def write_report(plan: Plan, placed: Sequence[Placed], output: Path, *, images: 
     """
     from captioning.ablation.comparison import compare
     from captioning.ablation.differing import draw_strips, most_different
-    from captioning.ablation.document import write_html, write_markdown
     from captioning.ablation.findings import Findings
     from captioning.ablation.image_tests import Resampling
     from captioning.ablation.sections import all_sections, verdicts
+    from captioning.document import write_html, write_markdown
 
     results = [read_result(each) for each in placed]
     output.mkdir(parents=True, exist_ok=True)

@@ -6,12 +6,12 @@ from statistics import fmean, stdev
 
 from captioning.ablation.comparison import Comparison
 from captioning.ablation.differing import DIFFERENCE, Pick, strip_name
-from captioning.ablation.document import Answer, Block, Heading, Items, SideBySide, Table, Text
 from captioning.ablation.figures import figures
 from captioning.ablation.findings import Findings
 from captioning.ablation.methods import methods
 from captioning.ablation.results import COSTS, RunResult
 from captioning.ablation.seed_tests import FEWEST_SEEDS
+from captioning.document import Answer, Block, Heading, Items, SideBySide, Table, Text
 
 PERCENT = ("BLEU", "METEOR", "ROUGE")
 """Beginnings of the names of measures that are told in percent."""

@@ -22,8 +22,8 @@ class View:
     """Where the grid lies in the upright original picture."""
     details: Mapping[str, np.ndarray] = field(default_factory=dict)
     """(T, ...) what else the decoder reports of each word: `sentinel` (T,), the weight that `adaptive` gives to what it
-    knows without looking; `heads` (T, Hn, rows, columns), the maps of a transformer's heads; `cell` (T,), the
-    one cell that a hard choice showed."""
+    knows without looking; `gate` (T,), by which show_attend_tell multiplies what it saw; `heads` (T, Hn, rows,
+    columns), the maps of a transformer's heads; `cell` (T,), the one cell that a hard choice showed."""
 
     def lies_on(self, other: "View") -> bool:
         """Whether both have the same grid on the same part of the picture."""

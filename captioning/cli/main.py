@@ -18,6 +18,8 @@ COMMANDS = {
     "validate": "look at captions and pictures once: what is broken, missing, doubled or odd",
     "ablate": "compare variants over seeds, and report how sure the differences are",
     "estimators": "compare estimators of hard attention's gradient: bias, variance and cost",
+    "inspect": "measure attention maps: what they are worth to a model, and what they can be used for",
+    "reproduce": "score models beside what was published, with the circumstances of every number",
     "demo": "draw a small set, train on it, and show captions with their maps",
 }
 DONE, WRONG_CALL, INTERRUPTED = 0, 2, 130

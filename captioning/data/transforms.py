@@ -44,30 +44,45 @@ def fit_square(image: Image.Image, preprocessing: Preprocessing) -> tuple[Image.
     """
     if image.mode != "RGB":
         raise ImageError(f"picture: expected mode RGB, got {image.mode}; read it with load_image")
-    size, resampling = preprocessing.size, _RESAMPLING[preprocessing.interpolation]
+    placement, size = place(*image.size, preprocessing), preprocessing.size
     if preprocessing.fit == "pad":
-        return _pad(image, preprocessing)
-    box = _whole(image) if preprocessing.fit == "squash" else _centre_square(image, preprocessing.crop_fraction)
-    return image.resize((size, size), resampling, box=box), Placement(*image.size, box)
+        return _pad(image, preprocessing), placement
+    return image.resize((size, size), _RESAMPLING[preprocessing.interpolation], box=placement.box), placement
 
 
-def _whole(image: Image.Image) -> Box:
-    return Box(0.0, 0.0, float(image.width), float(image.height))
+def place(width: int, height: int, preprocessing: Preprocessing) -> Placement:
+    """Where the encoder's square lies in an upright picture of this size."""
+    if preprocessing.fit == "pad":
+        box = _padded_square(width, height, preprocessing.size)
+    elif preprocessing.fit == "squash":
+        box = Box(0.0, 0.0, float(width), float(height))
+    else:
+        box = _centre_square(width, height, preprocessing.crop_fraction)
+    return Placement(width, height, box)
 
 
-def _centre_square(image: Image.Image, fraction: float) -> Box:
-    side = fraction * min(image.size)
-    left, top = (image.width - side) / 2, (image.height - side) / 2
+def _centre_square(width: int, height: int, fraction: float) -> Box:
+    side = fraction * min(width, height)
+    left, top = (width - side) / 2, (height - side) / 2
     return Box(left, top, left + side, top + side)
 
 
-def _pad(image: Image.Image, preprocessing: Preprocessing) -> tuple[Image.Image, Placement]:
-    size, longer = preprocessing.size, max(image.size)
-    width, height = (max(1, round(size * side / longer)) for side in image.size)
-    left, top = (size - width) // 2, (size - height) // 2
+def _inner(width: int, height: int, size: int) -> tuple[int, int, int, int]:
+    """Width, height, left and top of a padded picture within the square."""
+    inner_width, inner_height = (max(1, round(size * side / max(width, height))) for side in (width, height))
+    return inner_width, inner_height, (size - inner_width) // 2, (size - inner_height) // 2
+
+
+def _padded_square(width: int, height: int, size: int) -> Box:
+    inner_width, inner_height, left, top = _inner(width, height, size)
+    # One pixel of the square is this many pixels of the picture; the sides differ by the rounding of the inner ones.
+    across, down = width / inner_width, height / inner_height
+    return Box(-left * across, -top * down, (size - left) * across, (size - top) * down)
+
+
+def _pad(image: Image.Image, preprocessing: Preprocessing) -> Image.Image:
+    size = preprocessing.size
+    width, height, left, top = _inner(*image.size, size)
     square = Image.new("RGB", (size, size), tuple(round(255 * level) for level in preprocessing.mean))
     square.paste(image.resize((width, height), _RESAMPLING[preprocessing.interpolation]), (left, top))
-    # One pixel of the square is this many pixels of the picture; the sides differ by the rounding above.
-    across, down = image.width / width, image.height / height
-    box = Box(-left * across, -top * down, (size - left) * across, (size - top) * down)
-    return square, Placement(*image.size, box)
+    return square

@@ -28,6 +28,8 @@ from captioning.errors import ConfigError
 from captioning.features.image_features import ImageFeatures
 
 GATES = ("scalar", "vector", "none")
+GATE = "gate"
+"""The detail, not in training, that this decoder reports of a word: β, of a vector gate the mean of its components."""
 
 
 class ShowAttendTell(RecurrentDecoder):
@@ -77,14 +79,17 @@ class ShowAttendTell(RecurrentDecoder):
         """Look, gate what was seen, and go on by one word."""
         before = cast(LSTMState, state)
         seen = self.look(before.hidden, memory, before.looked)
-        context = self.gated(seen.context, self.gate(memory, before.hidden))
+        gate = self.gate(memory, before.hidden)
+        context, details = self.gated(seen.context, gate), self.choice(seen, before.hidden)
+        if gate is not None and not self.training:
+            details[GATE] = gate.mean(-1)
         gates = word_gates + memory.weights["state_gates"](before.hidden)
         if self.context_gates is not None:
             gates = gates + memory.weights["context_gates"](self.context_dropout(context))
         hidden, cell = lstm_cell(gates, before.cell)
         hidden = hidden.to(before.hidden.dtype)
         after = LSTMState(hidden, cell, self.followed(seen.weights))
-        return Glimpse(after, hidden, context, seen.weights, self.choice(seen, before.hidden))
+        return Glimpse(after, hidden, context, seen.weights, details)
 
     def gate(self, memory: ImageMemory, hidden: Tensor) -> Tensor | None:
         """β_t of states (B', M, H); None where there is no gate."""

@@ -7,6 +7,9 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from captioning.errors import CheckpointError, ConfigError
 from captioning.run import processes
@@ -38,6 +41,21 @@ def choose_run_folder(output: Path, name: str | None, *, overwrite: bool, resume
     if processes.started_together() and not name:
         processes.agree(str(folder))
     return folder
+
+
+def stored_config(model: Path) -> dict[str, Any]:
+    """The settings of the run that `model` is the folder of, or the model or a checkpoint in it; else nothing.
+
+    Raises ConfigError for a config that can't be read.
+    """
+    for folder in (model, *model.parents[:2]):
+        if (folder / CONFIG).is_file():
+            try:
+                stored = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
+            except (OSError, ValueError, yaml.YAMLError) as error:
+                raise ConfigError(f"{folder / CONFIG}: expected a run's settings ({error})") from error
+            return stored if isinstance(stored, dict) else {}
+    return {}
 
 
 @contextmanager

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from captioning.ablation.comparison import Comparison
-from captioning.ablation.document import Answer, Heading, SideBySide, Table, Text, write_html, write_markdown
 from captioning.ablation.findings import Findings
 from captioning.ablation.image_tests import Resampling
 from captioning.ablation.results import RunResult
 from captioning.ablation.sections import comparison_table, score_table, verdicts
 from captioning.ablation.seed_tests import paired_seeds
 from captioning.ablation.study import Study
+from captioning.document import Answer, Heading, SideBySide, Table, Text, write_html, write_markdown
 
 DIFFERENCES = (0.11, 0.09, 0.12, 0.08, 0.10)
 STUDY = Study(

@@ -1,4 +1,4 @@
-"""A report as blocks, each of which can say itself in Markdown and in HTML.
+"""A report as blocks, each of which can say itself in Markdown and in HTML; and its charts as SVG.
 
 Texts hold plain words with **bold** and `code`.
 """
