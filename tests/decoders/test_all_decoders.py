@@ -8,10 +8,12 @@ import torch
 from captioning.build import DECODERS, build_decoder
 from captioning.captioner import DecoderStep
 from captioning.config import AttentionConfig, DecoderConfig, ModelConfig
-from captioning.decoders.decoder import HEADS
+from captioning.decoders.decoder import HEADS, without_dropout
 from captioning.decoders.scheduled_sampling import ScheduledSampling
+from captioning.decoders.speaking import replaying, speak
 from captioning.errors import ConfigError
 from captioning.features.image_features import ImageFeatures
+from captioning.text.vocabulary import PAD
 
 B, M, ROWS, COLUMNS, D, T, V, E, H = 3, 2, 2, 3, 5, 7, 11, 13, 16
 R = ROWS * COLUMNS
@@ -242,3 +244,33 @@ def test_settings_that_cannot_be_are_refused():
         make("transformer", layers=0)
     with pytest.raises(ConfigError, match=r"model.attention: expected its defaults with the transformer"):
         make("transformer", attention={"score": "dot"})
+
+
+CHOOSING = [name for name in MODELS if name.split(",")[0] in ("show_attend_tell", "top_down", "adaptive")]
+
+
+@pytest.mark.parametrize(
+    ("name", "selection"), [*((name, "soft") for name in MODELS), *((name, "hard") for name in CHOOSING)]
+)
+def test_captions_that_it_says_are_read_again_as_they_were_said(name, selection, monkeypatch):
+    """Word by word the same log-probabilities, and the same cells where cells are drawn."""
+    attention = {**MODELS[name].get("attention", {}), **({"selection": "hard"} if selection == "hard" else {})}
+    decoder, (features, _) = make(name, **({"attention": attention} if attention else {})), example()
+    decoder.train()
+    said, advance = [], decoder.advance
+
+    def noted(*arguments):
+        said.append(advance(*arguments))
+        return said[-1]
+
+    monkeypatch.setattr(decoder, "advance", noted)
+    with torch.no_grad(), without_dropout(decoder):
+        spoken = speak(decoder, features, captions=M, longest=T)
+        with replaying(decoder, spoken):
+            reading = decoder(features, spoken.words[..., :-1], spoken.words[..., 1:] != PAD)
+    in_steps = torch.stack([step.log_probabilities for step in said], 2)
+    expected = reading.words.pack(in_steps)
+    torch.testing.assert_close(reading.logits.float().log_softmax(-1), expected, check_dtype=False)
+    assert (spoken.cells is not None) == (selection == "hard")
+    if selection == "hard":
+        assert torch.equal(reading.details["cell"], reading.words.pack(spoken.cells))
