@@ -12,8 +12,35 @@ from captioning.features.image_features import ImageFeatures
 from captioning.text.vocabulary import PAD, START
 
 
+class GivenCaptions:
+    """What is read and what is to be said of M captions of B pictures."""
+
+    words: Tensor
+    """(B, M, T+1) int64: START w1 .. wn END PAD ...; a caption that does not exist is PAD throughout."""
+
+    @property
+    def inputs(self) -> Tensor:
+        """(B, M, T) the word that is read at each position."""
+        return self.words[..., :-1]
+
+    @property
+    def targets(self) -> Tensor:
+        """(B, M, T) the word that is to be said at each position."""
+        return self.words[..., 1:]
+
+    @property
+    def is_word(self) -> Tensor:
+        """(B, M, T) boolean, True where there is a target; END is one."""
+        return self.targets != PAD
+
+    @property
+    def captions(self) -> int:
+        """How many captions exist, at most B * M."""
+        return int((self.words[..., 0] == START).sum())
+
+
 @dataclass(frozen=True)
-class CaptionBatch:
+class CaptionBatch(GivenCaptions):
     """B pictures, as features or pixels, each with up to M captions of up to T words (END is a word)."""
 
     image_ids: tuple[str, ...]
@@ -38,26 +65,6 @@ class CaptionBatch:
 
     def __len__(self) -> int:
         return len(self.image_ids)
-
-    @property
-    def inputs(self) -> Tensor:
-        """(B, M, T) the word that is read at each position."""
-        return self.words[..., :-1]
-
-    @property
-    def targets(self) -> Tensor:
-        """(B, M, T) the word that is to be said at each position."""
-        return self.words[..., 1:]
-
-    @property
-    def is_word(self) -> Tensor:
-        """(B, M, T) boolean, True where there is a target; END is one."""
-        return self.targets != PAD
-
-    @property
-    def captions(self) -> int:
-        """How many captions exist, at most B * M."""
-        return int((self.words[..., 0] == START).sum())
 
     def repeated(self, times: int) -> "CaptionBatch":
         """Every caption `times` times, one after the other."""

@@ -99,7 +99,7 @@ class Reparametrized:
         problem = self.problem
         selection = Soft() if self.temperature is None else Gumbel(self.temperature)
         read = read_glimpses(problem.decoder, problem.features, problem.inputs, problem.targets, selection=selection)
-        return -read.log_likelihoods[problem.exists].sum() / problem.captions
+        return -read.log_likelihoods[problem.is_word].sum() / problem.captions
 
 
 class Draw(NamedTuple):
@@ -159,11 +159,11 @@ class Drawn:
         found: Glimpses | EveryGlimpse
         if self.every:
             found = read_every_glimpse(*given, paths=paths)
-            said, rewards, answers = step_marginal(found.log_weights, found.log_likelihoods, problem.exists)
+            said, rewards, answers = step_marginal(found.log_weights, found.log_likelihoods, problem.is_word)
         else:
             found = read_glimpses(*given, paths=paths)
-            said = rewards = found.log_likelihoods.masked_fill(~problem.exists, 0)
-            answers = problem.exists
+            said = rewards = found.log_likelihoods.masked_fill(~problem.is_word, 0)
+            answers = problem.is_word
         assert found.log_probabilities is not None
         parts = (said, found.log_probabilities, self.returns(rewards, answers), answers, found.states)
         return Draw(*(each.unflatten(1, (-1, self.samples)) for each in parts))
@@ -175,7 +175,7 @@ class Drawn:
         problem = self.problem
         with torch.no_grad():
             read = read_glimpses(problem.decoder, problem.features, problem.inputs, problem.targets, selection=Soft())
-        rewards, answers = read.log_likelihoods.unsqueeze(2), problem.exists.unsqueeze(2)
+        rewards, answers = read.log_likelihoods.unsqueeze(2), problem.is_word.unsqueeze(2)
         if self.every:
             weights = torch.zeros_like(rewards).unsqueeze(-1)  # one way to go on, the expected one
             _, rewards, answers = step_marginal(weights, rewards.unsqueeze(-1), answers)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from captioning.data.batch import GivenCaptions
 from captioning.decoders.glimpses import choices, read_glimpses
 from captioning.decoders.recurrent import RecurrentDecoder
 from captioning.estimators import all_paths, exact_expectation
 from captioning.features.image_features import ImageFeatures
-from captioning.text.vocabulary import PAD
 
 SCORE_NETWORK, WHOLE_DECODER = "score network", "whole decoder"
 """The parts of the gradient that are judged: of the attention's parameters, which get none but through an estimator,
@@ -21,7 +21,7 @@ TOGETHER = 512
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(GivenCaptions):
     """∂/∂θ of the mean over captions of E_s[−Σ_t log p(y_t | s_≤t)], with s_t drawn by the attention's weights."""
 
     decoder: RecurrentDecoder
@@ -30,26 +30,6 @@ class Problem:
     """Of B images."""
     words: Tensor
     """(B, M, T+1) START w1 ... PAD, as in a batch."""
-
-    @property
-    def inputs(self) -> Tensor:
-        """(B, M, T) the word that is read at each position."""
-        return self.words[..., :-1]
-
-    @property
-    def targets(self) -> Tensor:
-        """(B, M, T) the word that is to be said."""
-        return self.words[..., 1:]
-
-    @property
-    def exists(self) -> Tensor:
-        """(B, M, T) boolean, where there is a word."""
-        return self.targets != PAD
-
-    @property
-    def captions(self) -> int:
-        """How many captions the loss is a mean of."""
-        return int(self.exists[..., 0].sum())
 
     @cached_property
     def choices(self) -> int:
@@ -106,13 +86,13 @@ class Exact(NamedTuple):
 
 def exact_gradient(problem: Problem, draws: int = 1) -> Exact:
     """By listing every path of every caption. Raises ConfigError where there are too many."""
-    there = problem.exists[..., 0].nonzero().tolist()
+    there = problem.is_word[..., 0].nonzero().tolist()
     parts = zip(*(_exact_of(problem, image, caption, draws) for image, caption in there), strict=True)
     return Exact(*(torch.stack(each).mean(0) for each in parts))
 
 
 def _exact_of(problem: Problem, image: int, caption: int, draws: int) -> Exact:
-    steps = int(problem.exists[image, caption].sum())
+    steps = int(problem.is_word[image, caption].sum())
     features = problem.features.rows_of(torch.tensor([image], device=problem.words.device))
     words = problem.words[image : image + 1, caption : caption + 1, : steps + 1]
 

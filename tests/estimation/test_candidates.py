@@ -186,7 +186,7 @@ def by_the_decoder(problem, selection):
     """The gradient of the cross-entropy of the decoder's own reading."""
     decoder = problem.decoder.train()
     with selecting(decoder.attention, selection):
-        reading = decoder(problem.features, problem.inputs, problem.exists)
+        reading = decoder(problem.features, problem.inputs, problem.is_word)
     loss = F.cross_entropy(reading.logits, reading.words.pack(problem.targets), reduction="sum")
     return problem.gradient(loss / problem.captions)
 
