@@ -202,8 +202,10 @@ class ObjectiveConfig:
     """selection gumbel: the temperature of the relaxed choice that the gradient takes."""
     gumbel_temperature_end: float | None = None
     """selection gumbel: it is lowered (or raised) to this one over `selection_epochs`; null: it stays."""
+    selection_start: float = 0.0
+    """Epochs before either moves: a soft start within one run."""
     selection_epochs: float = 5.0
-    """Epochs over which both move."""
+    """Epochs over which both move, from then on."""
     samples: int = 1
     """hard: how often a caption is read in a step, with other regions each time."""
     spoken: int = 5

@@ -33,6 +33,7 @@ def objective_callbacks(config: ObjectiveConfig) -> list[Callback]:
         shared_coin=config.shared_coin,
         gumbel_temperature=config.gumbel_temperature,
         gumbel_temperature_end=config.gumbel_temperature_end,
+        start=config.selection_start,
         epochs=config.selection_epochs,
     )
     alarms: list[Callback] = [RewardAlarm(config.reward_drop)] if config.name == "self_critical" else []

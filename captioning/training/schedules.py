@@ -29,8 +29,10 @@ class SelectionSettings:
     """gumbel: the temperature of the relaxed choice that the gradient takes."""
     gumbel_temperature_end: float | None = None
     """The last one; the change is geometric."""
+    start: float = 0.0
+    """Epochs before anything moves."""
     epochs: float = 5.0
-    """Epochs until the last value is reached."""
+    """Epochs from then on until the last value is reached."""
 
     def __post_init__(self) -> None:
         for name in ("hard_share", "hard_share_end"):
@@ -41,8 +43,14 @@ class SelectionSettings:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ConfigError(f"objective.{name}: expected a number > 0, got {value}")
+        if not self.start >= 0:
+            raise ConfigError(f"objective.selection_start: expected a number ≥ 0, got {self.start}")
         if not self.epochs > 0:
             raise ConfigError(f"objective.selection_epochs: expected a number > 0, got {self.epochs}")
+
+    def progress(self, epoch: float) -> float:
+        """s, from 0 to 1, after so many epochs (and parts of one)."""
+        return min(1.0, max(0.0, (epoch - self.start) / self.epochs))
 
     def hard_share_at(self, progress: float) -> float:
         """p = p₀ + s (p₁ − p₀), s from 0 to 1."""
@@ -67,8 +75,8 @@ class SelectionSchedule(Callback):
         attention = getattr(pl_module.captioner.decoder, "attention", None)
         if not isinstance(attention, Attention):
             return
-        steps = self.settings.epochs * trainer.num_training_batches / trainer.accumulate_grad_batches
-        progress = min(1.0, trainer.global_step / max(steps, 1.0))
+        steps = trainer.num_training_batches / trainer.accumulate_grad_batches
+        progress = self.settings.progress(trainer.global_step / max(steps, 1.0))
         selection = attention.selection
         if isinstance(selection, Mixed):
             selection.probability = self.settings.hard_share_at(progress)

@@ -28,13 +28,23 @@ def test_shares_move_in_a_line_and_temperatures_by_a_factor():
     assert (still.hard_share_at(0.6), still.gumbel_temperature_at(0.6)) == pytest.approx((0.3, 0.7))
 
 
+def test_nothing_moves_before_the_start_and_nothing_after_the_end():
+    settings = SelectionSettings(start=3.0, epochs=4.0)
+    assert [settings.progress(epoch) for epoch in (0, 3, 4, 5.5, 7, 11)] == pytest.approx([0, 0, 0.25, 0.625, 1, 1])
+
+
 @pytest.mark.parametrize(
-    ("selection", "name", "expected"),
+    ("selection", "name", "start", "expected"),
     # 8 pictures in batches of 4 are 2 steps an epoch: 4 steps to go, of which 3 are done before the last.
-    [("mixed", "probability", 0.2 + 3 / 4 * 0.8), ("gumbel", "temperature", 2 * (1 / 4) ** (3 / 4))],
+    # With a start after one epoch only one of them is.
+    [
+        ("mixed", "probability", 0.0, 0.2 + 3 / 4 * 0.8),
+        ("mixed", "probability", 1.0, 0.2 + 1 / 4 * 0.8),
+        ("gumbel", "temperature", 0.0, 2 * (1 / 4) ** (3 / 4)),
+    ],
 )
-def test_training_sets_them_before_each_step(selection, name, expected):
-    settings = SelectionSettings(0.2, 1.0, gumbel_temperature=2.0, gumbel_temperature_end=0.5, epochs=2.0)
+def test_training_sets_them_before_each_step(selection, name, start, expected):
+    settings = SelectionSettings(0.2, 1.0, gumbel_temperature=2.0, gumbel_temperature_end=0.5, start=start, epochs=2.0)
     objective = HardAttention(CrossEntropy()) if selection == "mixed" else CrossEntropy()
     module, loaders = small_run.make(model=model(selection), objective=objective)
     small_run.fit(module, loaders, callbacks=[SelectionSchedule(settings)], max_epochs=2, limit_val_batches=0)
@@ -58,6 +68,7 @@ def test_a_shared_coin_falls_alike_for_all_images():
         ({"hard_share": 1.5}, "objective.hard_share: expected a probability from 0 to 1, got 1.5"),
         ({"hard_share_end": -0.1}, "objective.hard_share_end: expected a probability from 0 to 1, got -0.1"),
         ({"gumbel_temperature_end": 0.0}, "objective.gumbel_temperature_end: expected a number > 0, got 0.0"),
+        ({"start": -1.0}, "objective.selection_start: expected a number ≥ 0, got -1.0"),
         ({"epochs": 0.0}, "objective.selection_epochs: expected a number > 0, got 0.0"),
     ],
 )
