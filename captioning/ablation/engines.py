@@ -61,7 +61,9 @@ class LocalEngine:
     def _places(self) -> "queue.SimpleQueue[dict[str, str]]":
         """The environment of each place where a run can be made."""
         places: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
-        threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // self.at_once))}
+        # Cores that other work needs are left to it by whoever sets this.
+        share = str(max(1, (os.cpu_count() or 1) // self.at_once))
+        threads = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", share)}
         for place in range(self.at_once):
             places.put(threads | ({"CUDA_VISIBLE_DEVICES": self.gpus[place]} if self.gpus else {}))
         return places

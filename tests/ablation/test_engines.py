@@ -39,11 +39,18 @@ def jobs(count, tmp_path):
 
 def test_as_many_at_a_time_as_asked_for_and_each_job_once(launched, tmp_path, monkeypatch):
     monkeypatch.setattr(engines.os, "cpu_count", lambda: 7)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     ended = list(LocalEngine(processes=3)(jobs(11, tmp_path)))
     assert sorted(job.folder for job in ended) == sorted(job.folder for job in jobs(11, tmp_path))
     assert max(busy for *_, busy in launched) == 3
     assert {environment["OMP_NUM_THREADS"] for _, environment, *_ in launched} == {"2"}
     assert {processes for _, _, processes, _ in launched} == {3}
+
+
+def test_a_number_of_threads_that_is_set_already_stays(launched, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    list(LocalEngine(processes=1)(jobs(1, tmp_path)))
+    assert [environment["OMP_NUM_THREADS"] for _, environment, *_ in launched] == ["5"]
 
 
 def test_one_run_at_a_time_on_each_gpu(launched, tmp_path):
