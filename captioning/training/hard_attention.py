@@ -18,6 +18,7 @@ from captioning.errors import ConfigError
 from captioning.estimators import RETURNS, Evidence, entropy_terms, score_function
 from captioning.estimators.baselines import Baseline, LeaveOneOut, MovingAverage, SoftPass
 from captioning.features.image_features import ImageFeatures
+from captioning.tensors.precision import at_least_float32
 from captioning.training.objectives import CrossEntropy, Loss, OfTrueCaptions
 
 BASELINE_SHARE = 0.01
@@ -116,4 +117,5 @@ class HardAttention(nn.Module, OfTrueCaptions):
         """(n,) minus the loss of each word."""
         targets = reading.words.pack(batch.targets)
         smoothing = self.words.label_smoothing
-        return -F.cross_entropy(reading.logits.float(), targets, reduction="none", label_smoothing=smoothing)
+        logits = at_least_float32(reading.logits)
+        return -F.cross_entropy(logits, targets, reduction="none", label_smoothing=smoothing)

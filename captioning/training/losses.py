@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from captioning.tensors.precision import at_least_float32
+
 
 class WordLoss(NamedTuple):
     """Cross-entropy over real words; END is one."""
@@ -26,7 +28,7 @@ def word_loss(logits: Tensor, targets: Tensor, *, smoothing: float = 0.0) -> Wor
 
     0 with zero gradient when there is no word.
     """
-    logits = logits.float()
+    logits = at_least_float32(logits)
     smoothed = F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
     if smoothing == 0.0:
         return WordLoss(smoothed, smoothed.detach())

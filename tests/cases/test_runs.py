@@ -261,7 +261,7 @@ def test_H55_a_frozen_encoder_stays_what_it_was(tmp_path):
     assert state() == before
     module.train()
     assert torch.equal(encoder(pixels[:1]).regions, features)
-    torch.testing.assert_close(encoder(pixels).regions[:1], features, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(encoder(pixels).regions[:1], features, atol=1e-4, rtol=1e-4)  # sums in another order
 
 
 def test_H58_each_validation_is_scored_by_itself(tmp_path):

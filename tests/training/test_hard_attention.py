@@ -119,7 +119,7 @@ def test_the_soft_pass_is_read_without_choices_and_changes_no_expectation():
 
 
 def each_loss(reading):
-    log_probabilities = reading.logits.float().log_softmax(-1)
+    log_probabilities = reading.logits.log_softmax(-1)
     return (-log_probabilities[torch.arange(T), torch.tensor(CAPTION[1:])]).tolist()
 
 
@@ -188,7 +188,7 @@ def test_the_end_token_is_in_the_reward():
     reading, batch, _ = read(decoder, [0, 1])
     rewards = HardAttention(CrossEntropy())._rewards(reading, batch)
     assert len(rewards) == 2  # one word and END
-    expected = reading.logits.float().log_softmax(-1)[torch.arange(2), torch.tensor(CAPTION[1:])]
+    expected = reading.logits.log_softmax(-1)[torch.arange(2), torch.tensor(CAPTION[1:])]
     torch.testing.assert_close(rewards, expected)
 
 
