@@ -6,6 +6,7 @@ lost node that still lives from working there beside it. So nothing is lost and 
 """
 
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -58,13 +59,20 @@ class RayEngine:
         import ray
 
         try:
+            self._knock()
             ray.init(address=self.address, log_to_driver=False, configure_logging=False)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             told = str(error).splitlines()[0]
             raise ConfigError(
                 f"--engine ray: no cluster at {self.address!r} ({told}); start one with `ray start --head`, or give "
                 "another --address"
             ) from error
+
+    def _knock(self) -> None:
+        """OSError where nobody listens at HOST:PORT: Ray itself may try for minutes."""
+        host, _, port = self.address.removeprefix("ray://").rpartition(":")
+        if host:
+            socket.create_connection((host, int(port)), timeout=10).close()
 
     def _settle(self, job: Job, reference: Any) -> None:
         """See that the folder tells how the job ended."""

@@ -27,7 +27,13 @@ def make_optimizer(
         for parameters, decay in zip(_by_decay(owner), (settings.weight_decay, 0.0), strict=True)
         if parameters
     ]
-    return OPTIMIZERS[settings.name](groups, lr=settings.learning_rate)  # type: ignore[call-arg]
+    return OPTIMIZERS[settings.name](groups, lr=settings.learning_rate, **_betas(settings))  # type: ignore[call-arg]
+
+
+def _betas(settings: OptimizerSettings) -> dict[str, Any]:
+    if not 0 <= settings.beta2 < 1:
+        raise ConfigError(f"optimizer.beta2: expected a number from 0 to below 1, got {settings.beta2}")
+    return {"betas": (0.9, settings.beta2)} if settings.name in ("adam", "adamw") else {}
 
 
 def make_schedule(optimizer: Optimizer, settings: OptimizerSettings, *, total_steps: int) -> dict[str, Any]:

@@ -14,6 +14,9 @@ class OptimizerSettings:
     """Of the decoder."""
     encoder_learning_rate: float = 1e-5
     """Of what is tuned of the encoder."""
+    beta2: float = 0.999
+    """adam, adamw: decay of the mean of squared gradients that steps are divided by. 0.98 forgets the first, large
+    gradients within a hundred steps, and a model with attention leaves its even maps sooner."""
     weight_decay: float = 0.0
     """Not applied to biases."""
     schedule: Literal["constant", "cosine", "plateau"] = "constant"
