@@ -198,6 +198,9 @@ class ObjectiveConfig:
     """selection mixed: the share is moved to this one over `selection_epochs`; null: it stays."""
     shared_coin: bool = False
     """selection mixed: one coin for all pictures of a step, as in the released code."""
+    glimpses: int = 1
+    """selection hard or mixed: how many regions are drawn for a word in training, whose mean the decoder sees; 1 is the
+    paper's, more suit the test-time rule mean_of_k."""
     gumbel_temperature: float = 1.0
     """selection gumbel: the temperature of the relaxed choice that the gradient takes."""
     gumbel_temperature_end: float | None = None

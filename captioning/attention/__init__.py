@@ -2,6 +2,7 @@
 
 from captioning.attention import masks
 from captioning.attention.additive import additive, concat
+from captioning.attention.attended import Attended
 from captioning.attention.attention import Attention, Memory
 from captioning.attention.dot_product import scaled_dot_product_attention
 from captioning.attention.locality import LOCALITY
@@ -10,7 +11,7 @@ from captioning.attention.normalizers import NORMALIZERS, log_softmax, softmax
 from captioning.attention.positions import GRID_POSITIONS, POSITIONS, RelativePositions
 from captioning.attention.scored import Scored, ValuesWithOwn
 from captioning.attention.scores import SCORES, dot, general, scaled_dot
-from captioning.attention.selection import SELECTIONS, Attended, Gumbel, Mixed
+from captioning.attention.selection import SELECTIONS, Gumbel, Mixed
 from captioning.attention.sparse import entmax15, sparsemax
 
 __all__ = [

@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from captioning.attention.attended import Attended
 from captioning.attention.locality import LOCALITY, Cells, Locality, LocalM, LocalP
 from captioning.attention.masks import as_boolean, check_available
 from captioning.attention.normalizers import NORMALIZERS
 from captioning.attention.scored import Scored, Values
 from captioning.attention.scores import SCORES, AdditiveScore, Score, ScoreMemory
-from captioning.attention.selection import SELECTIONS, Attended, Selection, Soft
+from captioning.attention.selection import SELECTIONS, Selection, Soft
 from captioning.errors import ConfigError
 from captioning.tensors.recurrence import SharedTensor
 from captioning.tensors.shapes import check_shape

@@ -3,9 +3,11 @@
 import torch
 from torch import Tensor
 
+from captioning.attention.attended import Attended
+from captioning.attention.drawing import attended_at
 from captioning.attention.normalizers import safe_log
 from captioning.attention.scored import Values
-from captioning.attention.selection import Attended, Selection, attended_at
+from captioning.attention.selection import Selection
 from captioning.errors import ShapeError
 
 

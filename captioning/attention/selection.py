@@ -1,47 +1,16 @@
-"""Selection: weights and values become a context. Soft and hard differ here and nowhere else.
+"""Selection: weights and values become a context. Soft and hard differ here and nowhere else."""
 
-All draws are Gumbel-max (index = argmax of log w + Gumbel noise, here as w / exponential noise), so that they need no
-loop, no synchronization with the device and no weights that sum exactly to one.
-"""
-
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import Function
 
+from captioning.attention.attended import Attended
+from captioning.attention.drawing import chosen_value, draw_shares, draw_values, exponential_noise
 from captioning.attention.normalizers import safe_log, softmax
 from captioning.attention.scored import Values
 from captioning.errors import ConfigError, ShapeError
-
-
-@dataclass(frozen=True)
-class Attended:
-    """What attention returns. A weight is the size of a contribution, not an explanation of a word.
-
-    A query without any available key (only possible where checks are switched off) has zero weights, zero context,
-    index 0 and log-probability 0.
-    """
-
-    context: Tensor
-    """(B, N, Dv) what was selected from the values."""
-    weights: Tensor
-    """(B, N, R) on the simplex: non-negative, summing to one over the available keys. (Not after dropout, nor in
-    Luong's unnormalized form.)"""
-    index: Tensor | None = None
-    """(B, N) the one key that was chosen; None where all were mixed."""
-    log_probability: Tensor | None = None
-    """(B, N) log w_index of a random choice, with its gradient: 0 where `sampled` is False. None: no random choice, or
-    one whose gradient does not need it."""
-    sampled: Tensor | None = None
-    """(B, N) boolean, of `mixed` only: whether the context is the chosen key's value, else the mean of all."""
-
-    @property
-    def entropy(self) -> Tensor:
-        """(B, N) −Σ w log w, computed when asked for."""
-        logarithms = self.weights.masked_fill(self.weights <= 0, 1).log()
-        return -(self.weights * logarithms).sum(-1)
 
 
 class Selection(nn.Module):
@@ -97,10 +66,15 @@ class Soft(Selection):
 class Hard(Selection):
     """One value, drawn with the weights as probabilities. Its expectation is the soft context.
 
-    No gradient reaches the scores through the context; estimators use `log_probability`.
+    No gradient reaches the scores through the context; estimators use `log_probability`. With `glimpses` K above 1 the
+    context is the mean of K such values, drawn independently: what the rule `mean_of_k` shows at test time.
     """
 
     needs_log_weights = True
+
+    def __init__(self, glimpses: int = 1) -> None:
+        super().__init__()
+        self.glimpses = glimpses
 
     def forward(
         self,
@@ -111,7 +85,7 @@ class Hard(Selection):
         generator: torch.Generator | None = None,
         coins: Tensor | None = None,
     ) -> Attended:
-        return attended_at(_draw(weights, generator), weights, values, log_weights)
+        return draw_values(self.glimpses, weights, values, log_weights, generator)
 
 
 class Argmax(Selection):
@@ -133,7 +107,7 @@ class Argmax(Selection):
                 "call eval(), or train with soft, hard, gumbel or mixed"
             )
         index = weights.argmax(-1)
-        return Attended(_chosen(weights, values, index)[0], weights, index)
+        return Attended(chosen_value(weights, values, index)[0], weights, index)
 
 
 class Gumbel(Selection):
@@ -164,7 +138,7 @@ class Gumbel(Selection):
     ) -> Attended:
         logarithms = safe_log(weights) if log_weights is None else log_weights
         possible = ~logarithms.isneginf()
-        perturbed = logarithms - _exponential_noise(weights, generator).log()
+        perturbed = logarithms - exponential_noise(weights, generator).log()
         index = perturbed.detach().argmax(-1)
         relaxed = softmax(perturbed, possible, temperature=self.temperature)
         one_hot = torch.zeros_like(relaxed).scatter_(-1, index.unsqueeze(-1), 1) * possible
@@ -177,7 +151,8 @@ class Mixed(Selection):
 
     A call tosses one coin for each (image, query), heads with `probability`; `coins` that are handed in are used
     instead, so that a decoder can `toss` once and keep the coin for the whole caption. With `shared`, all images of a
-    call share one coin, as in the paper's released code. Both are attributes, to be changed in training.
+    call share one coin, as in the paper's released code. `glimpses` is as in `Hard`. All are attributes, to be changed
+    in training.
     """
 
     needs_log_weights = True
@@ -186,7 +161,7 @@ class Mixed(Selection):
         super().__init__()
         if not 0 <= probability <= 1:
             raise ConfigError(f"mixed selection: expected a probability in [0, 1], got {probability}")
-        self.probability, self.shared = probability, False
+        self.probability, self.shared, self.glimpses = probability, False, 1
 
     def toss(self, like: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """(B, N, ...) -> coins (B, N) boolean, True = hard."""
@@ -207,7 +182,7 @@ class Mixed(Selection):
         if sampled.shape != weights.shape[:2] or sampled.dtype != torch.bool:
             expected = tuple(weights.shape[:2])
             raise ShapeError(f"coins: expected boolean {expected}, got {sampled.dtype} {tuple(sampled.shape)}")
-        return attended_at(_draw(weights, generator), weights, values, log_weights, sampled)
+        return draw_values(self.glimpses, weights, values, log_weights, generator, sampled)
 
 
 class MeanOfSamples(Selection):
@@ -228,43 +203,7 @@ class MeanOfSamples(Selection):
         generator: torch.Generator | None = None,
         coins: Tensor | None = None,
     ) -> Attended:
-        counts = torch.zeros_like(weights)
-        for _ in range(self.samples):
-            index = _draw(weights, generator).unsqueeze(-1)
-            counts.scatter_add_(-1, index, torch.full_like(weights[..., :1], 1 / self.samples))
-        counts = counts.masked_fill(weights <= 0, 0)  # a query without any key
-        return Attended(values.mix(counts.to(values.dtype)), weights)
-
-
-def attended_at(
-    index: Tensor, weights: Tensor, values: Values, log_weights: Tensor | None, sampled: Tensor | None = None
-) -> Attended:
-    """The value at `index`; where not `sampled`, if that is given, the mean of all, with log-probability 0."""
-    picked, log_probability = _chosen(weights, values, index, log_weights)
-    if sampled is None:
-        return Attended(picked, weights, index, log_probability)
-    context = torch.where(sampled.unsqueeze(-1), picked, values.mix(weights.to(values.dtype)))
-    return Attended(context, weights, index, log_probability.masked_fill(~sampled, 0), sampled)
-
-
-def _draw(weights: Tensor, generator: torch.Generator | None) -> Tensor:
-    """(B, N, R) weights -> (B, N) a key with them as probabilities; 0 in a row without any key."""
-    return (weights.detach() / _exponential_noise(weights, generator)).argmax(-1)
-
-
-def _exponential_noise(weights: Tensor, generator: torch.Generator | None) -> Tensor:
-    noise = torch.empty_like(weights, requires_grad=False).exponential_(generator=generator)
-    return noise.clamp_(min=torch.finfo(noise.dtype).tiny)
-
-
-def _chosen(weights: Tensor, values: Values, index: Tensor, log_weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The value at `index`, and log w there; both zero in a row without any key."""
-    at_index = index.unsqueeze(-1)
-    chosen = weights.gather(-1, at_index)
-    nothing = chosen <= 0
-    known = safe_log(chosen) if log_weights is None else log_weights.gather(-1, at_index)
-    context = values.pick(index).masked_fill(nothing, 0)
-    return context, known.masked_fill(nothing, 0).squeeze(-1)
+        return Attended(values.mix(draw_shares(self.samples, weights, generator).to(values.dtype)), weights)
 
 
 class _StraightThrough(Function):

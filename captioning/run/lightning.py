@@ -31,6 +31,7 @@ def objective_callbacks(config: ObjectiveConfig) -> list[Callback]:
         hard_share=config.hard_share,
         hard_share_end=config.hard_share_end,
         shared_coin=config.shared_coin,
+        glimpses=config.glimpses,
         gumbel_temperature=config.gumbel_temperature,
         gumbel_temperature_end=config.gumbel_temperature_end,
         start=config.selection_start,

@@ -13,7 +13,7 @@ import yaml
 from captioning.build import SAMPLING, build_captioner, build_objective, describe_captioner
 from captioning.captioner import Captioner
 from captioning.checkpoint import load, save
-from captioning.config import TrainingConfig
+from captioning.config import ObjectiveConfig, TrainingConfig
 from captioning.data.dataset import CaptionDataset
 from captioning.data.inspection import PictureFacts
 from captioning.data.records import CaptionSet, build_vocabulary
@@ -64,7 +64,7 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
 
     Writes nothing before the data is read and fits. Raises the kinds of CaptioningError that a user can mend.
     """
-    _check_selection(config.model.attention.selection, config.objective.name)
+    _check_selection(config.model.attention.selection, config.objective)
     started = time.monotonic()
     report = report or _silent
     resume = config.ckpt_path is not None
@@ -104,18 +104,23 @@ def train(config: TrainingConfig, *, report: Report | None = None) -> TrainingRe
     return TrainingResult(folder, best, scores, data)
 
 
-def _check_selection(selection: str, objective: str) -> None:
+def _check_selection(selection: str, objective: ObjectiveConfig) -> None:
     """Captions of a sampling model look fine though its attention never gets a gradient, so that is refused."""
     samples = selection in SAMPLING
-    if selection == "argmax" or (samples and objective == "cross_entropy"):
+    if selection == "argmax" or (samples and objective.name == "cross_entropy"):
         raise ConfigError(
             f"model.attention.selection {selection}: cross-entropy gives its scores no gradient, so where it looks "
             "would stay random; train with soft or gumbel, or hard or mixed with --objective.name hard"
         )
-    if objective == "hard" and not samples:
+    if objective.name == "hard" and not samples:
         raise ConfigError(
             f"objective.name hard: expected model.attention.selection hard or mixed, got {selection}: it has no "
             "samples to reward"
+        )
+    if objective.glimpses != 1 and objective.name != "hard":
+        raise ConfigError(
+            f"objective.glimpses: expected 1 with objective.name {objective.name}, got {objective.glimpses}: several "
+            "regions a word are for objective.name hard"
         )
 
 

@@ -10,7 +10,7 @@ import pytorch_lightning as pl
 from pytorch_lightning.callbacks import Callback
 
 from captioning.attention import Attention
-from captioning.attention.selection import Gumbel, Mixed
+from captioning.attention.selection import Gumbel, Hard, Mixed
 from captioning.errors import ConfigError
 from captioning.training.module import CaptioningModule
 
@@ -25,6 +25,8 @@ class SelectionSettings:
     """The last one; the change is linear."""
     shared_coin: bool = False
     """mixed: one coin for all pictures of a step."""
+    glimpses: int = 1
+    """hard, mixed: how many regions are drawn for a word; their mean is what the decoder sees."""
     gumbel_temperature: float = 1.0
     """gumbel: the temperature of the relaxed choice that the gradient takes."""
     gumbel_temperature_end: float | None = None
@@ -43,6 +45,8 @@ class SelectionSettings:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ConfigError(f"objective.{name}: expected a number > 0, got {value}")
+        if self.glimpses < 1:
+            raise ConfigError(f"objective.glimpses: expected at least 1, got {self.glimpses}")
         if not self.start >= 0:
             raise ConfigError(f"objective.selection_start: expected a number ≥ 0, got {self.start}")
         if not self.epochs > 0:
@@ -78,6 +82,8 @@ class SelectionSchedule(Callback):
         steps = trainer.num_training_batches / trainer.accumulate_grad_batches
         progress = self.settings.progress(trainer.global_step / max(steps, 1.0))
         selection = attention.selection
+        if isinstance(selection, (Hard, Mixed)):
+            selection.glimpses = self.settings.glimpses
         if isinstance(selection, Mixed):
             selection.probability = self.settings.hard_share_at(progress)
             selection.shared = self.settings.shared_coin

@@ -1,10 +1,13 @@
 """Selections: exact expectations by enumeration, draws with their own generator, straight-through gradients."""
 
+import itertools
+
 import pytest
 import torch
 
 from captioning.attention import SELECTIONS, Attention, Gumbel, Mixed, ValuesWithOwn, masks
-from captioning.attention.selection import Argmax, Attended, Hard, Soft
+from captioning.attention.attended import Attended
+from captioning.attention.selection import Argmax, Hard, MeanOfSamples, Soft
 from captioning.errors import ConfigError, ShapeError
 from captioning.tensors.recurrence import SharedTensor
 
@@ -172,6 +175,59 @@ def test_mixed_uses_hard_where_the_coin_says_so_and_soft_elsewhere():
     expected = torch.autograd.grad(choice @ values, (scores, values), toward, retain_graph=True)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def forcing(keys):
+    """Noise that makes these keys the next draws."""
+    waiting = iter(keys)
+    return lambda noise, **_: noise.fill_(1e30).index_fill_(-1, torch.tensor([next(waiting)]), 1e-30)
+
+
+@pytest.mark.parametrize("selection", [Hard, Mixed])
+def test_all_ways_to_draw_several_have_probability_one_and_the_soft_context_as_mean(selection, monkeypatch):
+    """R² ordered pairs of draws, each forced: its probability is the product of the weights, its context their mean."""
+    scores, values = draw(1, N, R), draw(1, R, DV)
+    weights, shared, coins = scores.softmax(-1), SharedTensor(values), torch.ones(1, N, dtype=torch.bool)
+    drawing = selection()
+    drawing.glimpses = 2
+    mean, total = torch.zeros(1, N, DV, dtype=torch.float64), torch.zeros(1, N, dtype=torch.float64)
+    for pair in itertools.product(range(R), repeat=2):
+        monkeypatch.setattr(torch.Tensor, "exponential_", forcing(pair))
+        found = drawing(weights, shared, coins=coins)
+        probability = found.log_probability.exp()
+        torch.testing.assert_close(probability, weights[..., pair[0]] * weights[..., pair[1]])
+        torch.testing.assert_close(found.context, (values[:, pair[0]] + values[:, pair[1]]).expand(1, N, DV) / 2)
+        total, mean = total + probability, mean + probability.unsqueeze(-1) * found.context
+    torch.testing.assert_close(total, torch.ones_like(total))
+    torch.testing.assert_close(mean, weights @ values)
+
+
+def test_several_draws_of_mixed_are_used_where_the_coin_says_so_and_have_the_gradients_of_what_is_used():
+    scores, values = draw(B, N, R), draw(B, R, DV)
+    weights, shared = scores.softmax(-1), SharedTensor(values)
+    coins = torch.tensor([[True, False, True], [False, False, True]])
+    mixed = Mixed()
+    mixed.glimpses = 7
+    found = mixed(weights, shared, generator=seed(2), coins=coins)
+    twin = MeanOfSamples(7)(weights, SharedTensor(torch.eye(R).double().expand(B, R, R)), generator=seed(2)).context
+    choice = torch.where(coins.unsqueeze(-1), twin, weights)
+    torch.testing.assert_close(found.context, choice @ values)
+    torch.testing.assert_close(found.log_probability, 7 * (twin * weights.log()).sum(-1) * coins)
+    toward = torch.randn(B, N, DV, dtype=torch.float64)
+    expected = torch.autograd.grad(choice @ values, (scores, values), toward, retain_graph=True)
+    for one, other in zip(torch.autograd.grad(found.context, (scores, values), toward), expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("selection", [Hard(glimpses=3), Mixed()])
+def test_several_draws_from_a_row_without_keys_are_nothing(selection):
+    selection.glimpses = 3
+    weights = torch.zeros(1, N, R, dtype=torch.float64, requires_grad=True)
+    found = selection(weights, SharedTensor(draw(1, R, DV)), coins=torch.ones(1, N, dtype=torch.bool))
+    assert not found.context.any()
+    assert not found.log_probability.any()
+    (found.context.sum() + found.log_probability.sum()).backward()
+    assert weights.grad.isfinite().all()
 
 
 def test_mixed_tosses_one_coin_for_each_image_and_query():

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from captioning.attention import Attended, Attention
+from captioning.attention.drawing import attended_in_shares
 from captioning.attention.selection import Selection
 from captioning.data.batch import collate
 from captioning.decoders.output import DeepOutput
@@ -150,6 +151,36 @@ def test_the_exact_entropy_bonus_is_the_gradient_of_the_expected_entropy():
         loss = CrossEntropy(penalty_weight=0.0)(*reading).total - weight * reading[0].details[ENTROPY].sum()
         exact = exact + chance(reading[0]) * loss
         found = found + chance(reading[0]).detach() * objective.double().eval()(*reading).total
+    expected = gradients(decoder, exact)
+    for name, gradient in gradients(decoder, found).items():
+        torch.testing.assert_close(gradient, expected[name])
+
+
+class ForcedShares(Selection):
+    """Two regions a word, whose shares are handed in instead of drawn."""
+
+    def __init__(self):
+        super().__init__()
+        self.path = []
+
+    def forward(self, weights, values, **unused):
+        shares = torch.nn.functional.one_hot(torch.tensor(self.path.pop(0)), weights.shape[-1]).double().mean(0)
+        return attended_in_shares(shares.expand_as(weights), 2, weights, values, None)
+
+
+@pytest.mark.parametrize("returns", ["to_go", "whole"])
+def test_with_two_glimpses_a_word_its_expectation_is_the_exact_gradient_too(returns):
+    """All (R²)^T = 81 ways to draw two regions for each of two words."""
+    decoder = make(ForcedShares()).train()
+    objective = HardAttention(CrossEntropy(penalty_weight=0.0), returns=returns).double().eval()
+    exact = found = total = 0
+    for path in itertools.product(itertools.product(range(R), repeat=2), repeat=T):
+        reading, batch, features = read(decoder, path)
+        weight = chance(reading)
+        total = total + weight.detach()
+        found = found + weight.detach() * objective(reading, batch, features).total
+        exact = exact + weight * CrossEntropy(penalty_weight=0.0)(reading, batch, features).total
+    torch.testing.assert_close(total, torch.ones_like(total))
     expected = gradients(decoder, exact)
     for name, gradient in gradients(decoder, found).items():
         torch.testing.assert_close(gradient, expected[name])
