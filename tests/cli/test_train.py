@@ -149,6 +149,10 @@ WRONG_CALLS = [
     (["--model.attention.score", "dott", "--data.format", "drawn"], "did you mean 'dot'?"),
     (["--model.attention.selection", "hard", "--data.format", "drawn"], "train with soft or gumbel"),
     (["--objective.name", "hard", "--data.format", "drawn"], "expected model.attention.selection hard or mixed"),
+    (
+        ["--objective.glimpses", "2", "--data.format", "drawn"],
+        "objective.glimpses: expected 1 with objective.name cross_entropy",
+    ),
     (["--trainer.max_epochs", "three"], "Expected int. Got value: three"),
     (["--model.decoder.gate", "matrix"], "one of scalar, vector, none"),
     (["--config", "nowhere.yaml"], "nowhere.yaml"),

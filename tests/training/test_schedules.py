@@ -38,13 +38,15 @@ def test_nothing_moves_before_the_start_and_nothing_after_the_end():
     # 8 pictures in batches of 4 are 2 steps an epoch: 4 steps to go, of which 3 are done before the last.
     # With a start after one epoch only one of them is.
     [
+        ("mixed", "glimpses", 0.0, 3),
         ("mixed", "probability", 0.0, 0.2 + 3 / 4 * 0.8),
         ("mixed", "probability", 1.0, 0.2 + 1 / 4 * 0.8),
         ("gumbel", "temperature", 0.0, 2 * (1 / 4) ** (3 / 4)),
     ],
 )
 def test_training_sets_them_before_each_step(selection, name, start, expected):
-    settings = SelectionSettings(0.2, 1.0, gumbel_temperature=2.0, gumbel_temperature_end=0.5, start=start, epochs=2.0)
+    temperatures = {"gumbel_temperature": 2.0, "gumbel_temperature_end": 0.5}
+    settings = SelectionSettings(0.2, 1.0, glimpses=3, **temperatures, start=start, epochs=2.0)
     objective = HardAttention(CrossEntropy()) if selection == "mixed" else CrossEntropy()
     module, loaders = small_run.make(model=model(selection), objective=objective)
     small_run.fit(module, loaders, callbacks=[SelectionSchedule(settings)], max_epochs=2, limit_val_batches=0)
@@ -68,6 +70,7 @@ def test_a_shared_coin_falls_alike_for_all_images():
         ({"hard_share": 1.5}, "objective.hard_share: expected a probability from 0 to 1, got 1.5"),
         ({"hard_share_end": -0.1}, "objective.hard_share_end: expected a probability from 0 to 1, got -0.1"),
         ({"gumbel_temperature_end": 0.0}, "objective.gumbel_temperature_end: expected a number > 0, got 0.0"),
+        ({"glimpses": 0}, "objective.glimpses: expected at least 1, got 0"),
         ({"start": -1.0}, "objective.selection_start: expected a number ≥ 0, got -1.0"),
         ({"epochs": 0.0}, "objective.selection_epochs: expected a number > 0, got 0.0"),
     ],
