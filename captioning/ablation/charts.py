@@ -94,6 +94,7 @@ def score_against_cost(
                 style = {"fmt": marker(place), "color": f"C{place}", "markersize": 5, "elinewidth": 0.8}
                 panel.errorbar([x], [y], yerr=along, xerr=across, label=variant, **style)
             panel.set_xlabel(name)
+            panel.xaxis.set_major_locator(MaxNLocator(4))
         axes[0].set_ylabel(measure)
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
         return svg(figure)

@@ -25,7 +25,7 @@ def figures(findings: Findings) -> Iterator[Block]:
     runs = {variant: runs for variant, runs in findings.done.items() if runs}
     curves = {variant: [curve for run in of for curve in [_curve(run)] if curve[0]] for variant, of in runs.items()}
     curves = {variant: of for variant, of in curves.items() if of}
-    if curves:
+    if any(len(epochs) > 1 for of in curves.values() for epochs, _ in of):  # one validation is no curve
         monitor = _monitor(next(iter(runs.values()))[0])
         yield Heading("Learning curves")
         caption = f"{monitor} of free-running captions on the validation images; thin: a seed, thick: their mean."

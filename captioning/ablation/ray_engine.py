@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from captioning.ablation.engines import Job
 from captioning.ablation.folder import FAILURE, state_of, write_json
@@ -70,9 +71,9 @@ class RayEngine:
 
     def _knock(self) -> None:
         """OSError where nobody listens at HOST:PORT: Ray itself may try for minutes."""
-        host, _, port = self.address.removeprefix("ray://").rpartition(":")
-        if host:
-            socket.create_connection((host, int(port)), timeout=10).close()
+        place = urlsplit(self.address if "://" in self.address else f"//{self.address}")
+        if place.scheme in ("", "ray") and place.hostname and place.port:
+            socket.create_connection((place.hostname, place.port), timeout=10).close()
 
     def _settle(self, job: Job, reference: Any) -> None:
         """See that the folder tells how the job ended."""

@@ -74,6 +74,8 @@ class Hard(Selection):
 
     def __init__(self, glimpses: int = 1) -> None:
         super().__init__()
+        if glimpses < 1:
+            raise ConfigError(f"hard selection: expected at least 1 glimpse, got {glimpses}")
         self.glimpses = glimpses
 
     def forward(

@@ -1,17 +1,19 @@
 """What a report says in words, and that its page keeps what it is given apart from its markup."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from captioning.ablation.comparison import Comparison
+from captioning.ablation.figures import figures
 from captioning.ablation.findings import Findings
 from captioning.ablation.image_tests import Resampling
 from captioning.ablation.results import RunResult
 from captioning.ablation.sections import comparison_table, score_table, verdicts
 from captioning.ablation.seed_tests import paired_seeds
 from captioning.ablation.study import Study
-from captioning.document import Answer, Heading, SideBySide, Table, Text, write_html, write_markdown
+from captioning.document import Answer, Chart, Heading, SideBySide, Table, Text, write_html, write_markdown
 
 DIFFERENCES = (0.11, 0.09, 0.12, 0.08, 0.10)
 STUDY = Study(
@@ -79,6 +81,19 @@ def test_an_untested_judged_measure_is_named():
     study = replace(STUDY, judged=("exact", "METEOR"))
     lines = verdicts(replace(findings(comparison(0.01, 0.01)), study=study))
     assert any(line.startswith("- METEOR: not the mean over images nor BLEU") for line in lines)
+
+
+@pytest.mark.parametrize(("validations", "drawn"), [(1, False), (2, True)])
+def test_one_validation_is_no_curve(validations, drawn, tmp_path):
+    log = tmp_path / "training" / "log" / "version_0"
+    log.mkdir(parents=True)
+    rows = [f"{epoch},0.{epoch + 1}" for epoch in range(validations)]
+    (log / "metrics.csv").write_text("\n".join(["epoch,validation/CIDEr-D", *rows]))
+    (tmp_path / "run.json").write_text(json.dumps({"config": {"trainer": {"monitor": "CIDEr-D"}}}))
+    costs = {"training_seconds": 60.0, "peak_memory_mb": 7.0, "parameters": 11.0}
+    run = replace(result("soft", 1, 0.5), folder=tmp_path, costs=costs)
+    blocks = figures(replace(findings(), results=[run]))
+    assert ("curves" in [block.name for block in blocks if isinstance(block, Chart)]) == drawn
 
 
 def test_markup_in_names_and_captions_stays_text(tmp_path):

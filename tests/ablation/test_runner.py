@@ -133,7 +133,8 @@ def test_the_report_tells_all_three_runs_and_is_one_file(study):
         assert told in page
     assert "data:image/webp" in page
     assert 'src="http' not in page
-    assert all((folder / "charts" / f"{name}.svg").is_file() for name in ("forest", "curves", "cost"))
+    assert all((folder / "charts" / f"{name}.svg").is_file() for name in ("forest", "cost"))
+    assert not (folder / "charts" / "curves.svg").exists()  # each run was validated once
 
 
 def test_without_images_no_picture_and_no_reference_is_shown(study, capsys):

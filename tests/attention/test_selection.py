@@ -219,6 +219,11 @@ def test_several_draws_of_mixed_are_used_where_the_coin_says_so_and_have_the_gra
         torch.testing.assert_close(one, other)
 
 
+def test_no_glimpse_is_refused():
+    with pytest.raises(ConfigError, match="hard selection: expected at least 1 glimpse, got 0"):
+        Hard(glimpses=0)
+
+
 @pytest.mark.parametrize("selection", [Hard(glimpses=3), Mixed()])
 def test_several_draws_from_a_row_without_keys_are_nothing(selection):
     selection.glimpses = 3
